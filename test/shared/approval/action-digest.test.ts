@@ -43,7 +43,7 @@ describe('the digest of an action', () => {
     );
   });
 
-  it('two actions have the same digest if and only if they are the same', () => {
+  it('is equal for two actions if and only if they are equal', () => {
     fc.assert(
       fc.property(identity, identity, (one, other) => {
         expect(actionDigest(one) === actionDigest(other)).toBe(isDeepStrictEqual(one, other));
@@ -72,7 +72,7 @@ describe('the digest of an action', () => {
     expect(new Set(digests).size).toBe(3);
   });
 
-  it('does not change with what a human does not approve', () => {
+  it('does not change with fields that a human does not approve', () => {
     const more = { goal: 'x', mode: 'monitor', audience: 'y', agentName: 'z' } as const;
     expect(digestOf({ ...baseAction, ...more }, 'h')).toBe(digestOf(baseAction, 'h'));
   });

@@ -58,8 +58,8 @@ function judge({ approval: facts, ...more }: Change = {}) {
 
 const vectors = loadVectors<TransitionVector>('approval/transitions.yaml');
 
-describe('the table of states', () => {
-  it('is covered whole', () => {
+describe('the table of approval states', () => {
+  it('covers every state and act', () => {
     expect(vectors).toHaveLength(approvalStates.length * approvalActions.length);
     expect(new Set(vectors.map(({ from, action }) => `${from} ${action}`)).size).toBe(72);
   });
@@ -81,18 +81,18 @@ describe('the table of states', () => {
   });
 });
 
-describe('who may decide', () => {
+describe('the right to decide', () => {
   it.each([
     ['the delegating user', { principal: 'alice', role: 'owner' }],
-    ['the user under another spelling', { principal: ' Alice ', role: 'owner' }],
-    ['the user with what no eye sees', { principal: 'al\u200bice\u2060', role: 'owner' }],
-    ['the user by e-mail', { principal: 'ALICE@acme.com', role: 'owner' }],
+    ['the user in another spelling', { principal: ' Alice ', role: 'owner' }],
+    ['the user with invisible characters', { principal: 'al\u200bice\u2060', role: 'owner' }],
+    ['the user by e-mail address', { principal: 'ALICE@acme.com', role: 'owner' }],
     ['the agent by its id', { principal: '7', role: 'owner' }],
     ['the agent by its name as a principal', { principal: 'agent:7', role: 'owner' }],
-    ['whoever asked', { principal: 'service-account:sa_1', role: 'owner' }],
-    ['a key made by the user', { principal: 'carol', role: 'owner', mintedBy: ['Alice'] }],
+    ['the requester', { principal: 'service-account:sa_1', role: 'owner' }],
+    ['a key created by the user', { principal: 'carol', role: 'owner', mintedBy: ['Alice'] }],
     ['a key bound to the agent', { principal: 'svc', role: 'owner', agentId: '7' }],
-  ])('%s does not decide on their own request', (_, decider) => {
+  ])('is denied to %s on every act', (_, decider) => {
     for (const action of approvalActions) {
       expect(judge({ decider, action })).toMatchObject({
         ok: false,
@@ -116,13 +116,13 @@ describe('who may decide', () => {
     ['admin', 'cfo', false],
     ['owner', 'cfo', true],
     ['approver', '', false],
-  ])('role %s where %s is asked for: %s', (role, minRole, may) => {
+  ])('for role %s if %s is required: %s', (role, minRole, may) => {
     const outcome = judge({ decider: { principal: 'bob', role }, approval: { minRole } });
     expect(outcome.ok).toBe(may);
     if (!outcome.ok) expect(outcome.code).toBe('approval.role_insufficient');
   });
 
-  it('who may not decide is told so before learning anything of the state', () => {
+  it('is checked before the state is revealed', () => {
     const decider = { principal: 'alice', role: 'owner' };
     expect(judge({ decider, approval: { status: 'denied' } })).toMatchObject({
       code: 'approval.self_decision',
@@ -135,7 +135,7 @@ describe('escalation', () => {
     ['approver', 'admin'],
     ['admin', 'owner'],
     ['owner', 'owner'],
-  ])('raises the role from %s to %s and remembers who escalated', (minRole, raised) => {
+  ])('raises the role from %s to %s and stores who escalated', (minRole, raised) => {
     const decider = { principal: 'bob', role: 'owner' };
     expect(judge({ action: 'escalate', decider, approval: { minRole } })).toMatchObject({
       status: 'escalated',
@@ -144,7 +144,7 @@ describe('escalation', () => {
     });
   });
 
-  it.each(['approve', 'deny', 'modify'] as const)('the escalator does not %s', (action) => {
+  it.each(['approve', 'deny', 'modify'] as const)('excludes the escalator from: %s', (action) => {
     const escalated = { status: 'escalated', escalatedBy: 'Bob', minRole: 'admin' } as const;
     const attempt = { action, approval: escalated };
     const bob = { principal: 'bob', role: 'admin' };
@@ -155,27 +155,27 @@ describe('escalation', () => {
     expect(judge({ ...attempt, decider: made })).toMatchObject({ code: 'approval.already_voted' });
   });
 
-  it('the escalator may still ask for context', () => {
+  it('permits the escalator to ask for context', () => {
     const attempt = { approval: { status: 'escalated', escalatedBy: 'bob' } } as const;
     expect(judge({ ...attempt, action: 'request_context' }).ok).toBe(true);
   });
 });
 
-describe('expiry', () => {
-  it('an approval past its window is expired, swept or not', () => {
+describe('the expiry of an approval', () => {
+  it('takes effect after its window, with and without a sweep', () => {
     expect(stateAt({ status: 'pending', expiresAtMs: nowMs }, nowMs)).toBe('expired');
     expect(stateAt({ status: 'pending', expiresAtMs: nowMs + 1 }, nowMs)).toBe('pending');
     expect(stateAt({ status: 'approved', expiresAtMs: nowMs - 1 }, nowMs)).toBe('approved');
   });
 
-  it.each(approvalActions)('past the window %s decides nothing any more', (action) => {
+  it.each(approvalActions)('prevents the act %s', (action) => {
     const outcome = judge({ action, approval: { expiresAtMs: nowMs } });
     if (action === 'expire') expect(outcome).toMatchObject({ ok: true, status: 'expired' });
     else expect(outcome).toMatchObject({ ok: false, code: 'approval.transition_invalid' });
   });
 });
 
-describe('quorum', () => {
+describe('a quorum of two', () => {
   const two = { approval: { quorum: 2 } } as const;
   const vote = (principal: string, action: ApprovalAction, effectiveDigest?: string) => ({
     principal,
@@ -184,7 +184,7 @@ describe('quorum', () => {
     effectiveDigest,
   });
 
-  it('the first of two votes leaves the state as it is, the second moves it', () => {
+  it('is pending after the first vote and decided by the second', () => {
     expect(judge(two)).toMatchObject({ ok: true, status: 'pending', votesMissing: 1 });
     expect(judge({ ...two, votes: [vote('carol', 'approve')] })).toMatchObject({
       status: 'approved',
@@ -192,7 +192,7 @@ describe('quorum', () => {
     });
   });
 
-  it.each(['bob', 'BOB '])('the same person (%s) cannot vote twice', (principal) => {
+  it.each(['bob', 'BOB '])('does not accept a second vote of one person (%s)', (principal) => {
     expect(judge({ ...two, votes: [vote(principal, 'approve')] })).toMatchObject({
       ok: false,
       code: 'approval.already_voted',
@@ -200,10 +200,10 @@ describe('quorum', () => {
   });
 
   it.each([
-    ['the key of who voted', { principal: 'bob2', mintedBy: ['bob'] }, {}],
-    ['who made the key that voted', { principal: 'bob', mintedBy: [] }, { mintedBy: ['bob'] }],
+    ['another key of the voter', { principal: 'bob2', mintedBy: ['bob'] }, {}],
+    ['the creator of the voting key', { principal: 'bob', mintedBy: [] }, { mintedBy: ['bob'] }],
     [
-      'another key of the same maker',
+      'another key of the same creator',
       { principal: 'ben', mintedBy: ['alex'] },
       { mintedBy: ['ALEX'] },
     ],
@@ -215,7 +215,7 @@ describe('quorum', () => {
     });
   });
 
-  it('a vote under a role that no longer suffices does not count, and may be cast again', () => {
+  it('does not count a vote with a role that is no longer sufficient, and accepts a new one', () => {
     const raised = { approval: { quorum: 2, minRole: 'admin' } } as const;
     const admin = { principal: 'bob', role: 'admin' };
     for (const voter of ['carol', 'bob']) {
@@ -226,7 +226,7 @@ describe('quorum', () => {
     }
   });
 
-  it('a grant names the lowest role of those who agreed, and how many they were', () => {
+  it('stores with the grant the lowest role and the number of the approvers', () => {
     const votes = [vote('carol', 'approve')];
     const decider = { principal: 'bob', role: 'owner' };
     expect(judge({ ...two, decider, votes })).toMatchObject({
@@ -236,17 +236,17 @@ describe('quorum', () => {
     expect(judge({ decider, action: 'deny' })).toMatchObject({ deciders: undefined });
   });
 
-  it('one person under two spellings is one vote', () => {
+  it('counts one person in two spellings once', () => {
     const votes = [vote('carol', 'approve'), vote('Carol', 'approve')];
     expect(judge({ approval: { quorum: 3 }, votes })).toMatchObject({ votesMissing: 1 });
   });
 
-  it('one denial suffices, also from somebody who had approved', () => {
+  it('is overridden by one denial, also of a person who had approved', () => {
     const votes = [vote('bob', 'approve')];
     expect(judge({ ...two, action: 'deny', votes })).toMatchObject({ status: 'denied' });
   });
 
-  it('votes for other arguments do not add up', () => {
+  it('needs votes for the same arguments', () => {
     const modify = { ...two, action: 'modify' } as const;
     expect(judge({ ...modify, votes: [vote('carol', 'approve')] })).toMatchObject({
       votesMissing: 1,
@@ -259,7 +259,7 @@ describe('quorum', () => {
     });
   });
 
-  it('what was approved before more context was asked for counts no more', () => {
+  it('does not count votes from before a request for more context', () => {
     const votes = [vote('carol', 'approve'), vote('dave', 'request_context')];
     const approvalFacts = { quorum: 2, status: 'context_requested' } as const;
     expect(judge({ approval: approvalFacts, votes })).toMatchObject({
@@ -268,17 +268,17 @@ describe('quorum', () => {
     });
   });
 
-  it('modifying without arguments is refused', () => {
+  it('refuses the act modify without arguments', () => {
     expect(judge({ action: 'modify', effectiveDigest: undefined })).toMatchObject({
       code: 'approval.precondition_unmet',
     });
   });
 });
 
-describe('what was demanded', () => {
+describe('a condition that a decider set', () => {
   const asked = (action: ApprovalAction) => [{ principal: 'carol', role: 'approver', action }];
 
-  it('re-authentication is not shaken off by moving to another state', () => {
+  it('requires re-authentication in any later state', () => {
     const attempt: Change = {
       approval: { status: 'context_requested' },
       votes: asked('require_reauth'),
@@ -287,7 +287,7 @@ describe('what was demanded', () => {
     expect(judge({ ...attempt, reauthenticated: true })).toMatchObject({ status: 'approved' });
   });
 
-  it('nor is the approval of the tool', () => {
+  it('requires the approval of the tool in any later state', () => {
     const attempt: Change = {
       approval: { status: 'escalated' },
       votes: asked('require_tool_reapproval'),
@@ -297,7 +297,7 @@ describe('what was demanded', () => {
   });
 
   it.each(['modify', 'require_tool_reapproval'] as const)(
-    'an approval of a tool knows no %s',
+    'cannot be set for a tool approval with %s',
     (action) => {
       expect(judge({ action, approval: { kind: 'tool' } })).toMatchObject({
         code: 'approval.transition_invalid',

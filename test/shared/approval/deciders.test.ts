@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { higherRisk, stricterTerms } from '../../../shared/approval/stricter-terms.ts';
 import { decidersSuffice, minimumDeciders } from '../../../shared/vocabulary/deciders.ts';
 
-describe('who agreed to an action', () => {
+describe('the deciders of a grant', () => {
   const roles = ['approver', 'admin', 'owner'];
 
-  it('suffices for every rule that asks for no higher role and no more people', () => {
+  it('satisfy every rule that requires at most their lowest role and their number', () => {
     for (const [have, role] of roles.entries())
       for (const [need, minRole] of roles.entries())
         for (const count of [1, 2, 3])
@@ -15,14 +15,14 @@ describe('who agreed to an action', () => {
           }
   });
 
-  it('never suffices where it is not known, or by a role that decides nothing', () => {
+  it('satisfy no rule if they are unknown or their role cannot decide', () => {
     expect(decidersSuffice(undefined, { minRole: 'approver', quorum: 1 })).toBe(false);
     expect(decidersSuffice({ role: 'agent', count: 9 }, { minRole: 'agent', quorum: 1 })).toBe(
       false,
     );
   });
 
-  it('is at least what the terms asked for, where only those are recorded', () => {
+  it('are assumed to be the minimum of the terms if only the terms are stored', () => {
     expect(minimumDeciders({ minRole: 'admin', quorum: 2 })).toEqual({ role: 'admin', count: 2 });
     expect(minimumDeciders({ minRole: 'developer', quorum: 1 })).toEqual({
       role: 'approver',
@@ -31,12 +31,12 @@ describe('who agreed to an action', () => {
   });
 });
 
-describe('the stricter of two terms', () => {
+describe('combining two terms', () => {
   const grant = { uses: 3, ttlSeconds: 600, scope: 'tool' } as const;
   const one = { channels: ['a'], minRole: 'owner', quorum: 1, slaSeconds: 60, grant };
   const other = { channels: ['b', 'a'], minRole: 'admin', quorum: 4 };
 
-  it('takes the higher role, the larger quorum, all channels, and one call where one allows no more', () => {
+  it('takes the higher role, the larger quorum, all channels, and a single call if either requires it', () => {
     const both = { channels: ['a', 'b'], minRole: 'owner', quorum: 4, slaSeconds: 60 };
     expect(stricterTerms(one, other)).toEqual(both);
     expect(stricterTerms(other, one)).toEqual({
@@ -46,7 +46,7 @@ describe('the stricter of two terms', () => {
     });
   });
 
-  it('takes the least of both grants and the higher risk', () => {
+  it('takes the narrower grant and the higher risk', () => {
     const narrow = { uses: 9, ttlSeconds: 60, scope: 'action' } as const;
     expect(stricterTerms(one, { ...other, grant: narrow }).grant).toEqual({
       uses: 3,

@@ -14,49 +14,49 @@ import { nowMs } from '../fixtures.ts';
 const limits: GrantLimits = { uses: 10, ttlSeconds: 7_200, scope: 'tool' };
 const narrow: GrantLimits = { uses: 10, ttlSeconds: 600, scope: 'action' };
 
-describe('what a decider may grant', () => {
+describe('the terms of a standing grant', () => {
   const agreed: readonly [string, GrantRequest, GrantLimits, GrantLimits][] = [
     [
-      'nothing said: once, an hour, this action',
+      'the default of once within an hour for this action',
       {},
       limits,
       { ...limits, uses: 1, ttlSeconds: 3_600, scope: 'action' },
     ],
     [
-      'an hour is cut to what the rules allow',
+      'an hour, shortened to the limit of the rules',
       {},
       narrow,
       { uses: 1, ttlSeconds: 600, scope: 'action' },
     ],
-    ['uses alone', { uses: 5 }, limits, { uses: 5, ttlSeconds: 3_600, scope: 'action' }],
+    ['a number of uses only', { uses: 5 }, limits, { uses: 5, ttlSeconds: 3_600, scope: 'action' }],
     [
-      'a time alone: as many uses as the rules allow',
+      'a time only, with the maximum number of uses',
       { ttlSeconds: 60 },
       limits,
       { uses: 10, ttlSeconds: 60, scope: 'action' },
     ],
-    ['the limits themselves', { ...limits }, limits, limits],
+    ['exactly the limits', { ...limits }, limits, limits],
   ];
-  it.each(agreed)('%s', (_name, request, within, terms) => {
+  it.each(agreed)('are agreed: %s', (_name, request, within, terms) => {
     expect(agreeGrant(request, { limits: within, riskTier: 'high' })).toEqual({ ok: true, terms });
   });
 
   const refused: readonly [string, GrantRequest, GrantLimits | undefined, 'high' | 'critical'][] = [
     ['one use more than the rules allow', { uses: 11 }, limits, 'high'],
-    ['one second more', { ttlSeconds: 7_201 }, limits, 'high'],
-    ['any arguments where the rules allow this action only', { scope: 'tool' }, narrow, 'high'],
-    ['anything where the rules allow no standing grant', { uses: 1 }, undefined, 'high'],
-    ['anything of critical risk', { uses: 1 }, limits, 'critical'],
-    ['anything of critical risk, with nothing said', {}, limits, 'critical'],
+    ['one second more than the rules allow', { ttlSeconds: 7_201 }, limits, 'high'],
+    ['scope tool if the rules allow scope action', { scope: 'tool' }, narrow, 'high'],
+    ['any grant if the rules allow no standing grant', { uses: 1 }, undefined, 'high'],
+    ['any grant for critical risk', { uses: 1 }, limits, 'critical'],
+    ['an empty grant for critical risk', {}, limits, 'critical'],
   ];
-  it.each(refused)('refuses %s', (_name, request, within, riskTier) => {
+  it.each(refused)('are refused: %s', (_name, request, within, riskTier) => {
     expect(agreeGrant(request, { limits: within, riskTier })).toMatchObject({
       ok: false,
       code: 'approval.grant_refused',
     });
   });
 
-  it('several rules allow the least of each, and nothing where one allows none', () => {
+  it('are the narrowest limits of several rules, or none if one rule allows none', () => {
     const wide = { max_uses: 100, max_ttl_seconds: 86_400, scope: 'tool' } as const;
     expect(jointGrantLimits([wide])).toEqual({ uses: 100, ttlSeconds: 86_400, scope: 'tool' });
     expect(jointGrantLimits([wide, { max_uses: 3, scope: 'tool' }])).toEqual({
@@ -76,7 +76,7 @@ describe('what a decider may grant', () => {
   });
 });
 
-describe('several deciders', () => {
+describe('the grant of several deciders', () => {
   const judge = (grant: GrantRequest | undefined, votes: readonly Vote[]) =>
     judgeDecision({
       approval: {
@@ -107,21 +107,21 @@ describe('several deciders', () => {
     grant,
   });
 
-  it('grant the least that each of them asked for', () => {
+  it('has the narrowest terms that they requested', () => {
     const outcome = judge({ uses: 3, ttlSeconds: 6_000, scope: 'tool' }, [
       anna({ uses: 9, ttlSeconds: 60, scope: 'action' }),
     ]);
     expect(outcome).toMatchObject({ grant: { uses: 3, ttlSeconds: 60, scope: 'action' } });
   });
 
-  it('grant one call when one of them meant one call', () => {
+  it('is for one call if one of them granted one call', () => {
     for (const outcome of [judge({ uses: 3 }, [anna()]), judge(undefined, [anna(limits)])]) {
       expect(outcome).toMatchObject({ ok: true, status: 'approved' });
       expect(outcome).not.toHaveProperty('grant', expect.anything());
     }
   });
 
-  it('keep what the first asked for until the second has decided', () => {
+  it('has the first decider’s terms until the second decides', () => {
     expect(judge({ uses: 3 }, [])).toMatchObject({
       status: 'pending',
       votesMissing: 1,
@@ -149,16 +149,16 @@ describe('a standing grant', () => {
     grant: { uses: 5, ttlSeconds: 600, scope: 'tool' },
   };
   const asked: readonly [string, Partial<ApprovalTerms>, boolean][] = [
-    ['the rules still ask the same', {}, true],
-    ['they ask for less', { minRole: 'approver', quorum: 1 }, true],
-    ['they ask for a higher role', { minRole: 'owner' }, false],
-    ['they ask for more people', { quorum: 3 }, false],
-    ['they allow no standing grant any more', { grant: undefined }, false],
+    ['they have the same terms', {}, true],
+    ['they require less', { minRole: 'approver', quorum: 1 }, true],
+    ['they require a higher role', { minRole: 'owner' }, false],
+    ['they require more people', { quorum: 3 }, false],
+    ['they allow no standing grant', { grant: undefined }, false],
     ['they allow fewer uses', { grant: { ...grant, uses: 4 } }, false],
     ['they allow less time', { grant: { ...grant, ttlSeconds: 599 } }, false],
-    ['they allow this action only', { grant: { ...grant, scope: 'action' } }, false],
+    ['they allow scope action only', { grant: { ...grant, scope: 'action' } }, false],
   ];
-  it.each(asked)('where %s: %#', (_name, now, covers) => {
+  it.each(asked)('is compared with the rules when %s: case %#', (_name, now, covers) => {
     expect(satisfiesTerms(grant, { ...terms, ...now })).toBe(covers);
   });
 });

@@ -4,7 +4,7 @@ import { DiskWatch } from '../../../shared/base/disk-watch.ts';
 let watch: DiskWatch | undefined;
 afterEach(() => watch?.close());
 
-it('warns once each time that less than a tenth of the disk is free', async () => {
+it('the disk watch warns once each time that less than a tenth of the disk is free', async () => {
   let freeBytes = 500;
   const warnings: unknown[] = [];
   watch = new DiskWatch({
@@ -24,7 +24,7 @@ it('warns once each time that less than a tenth of the disk is free', async () =
   expect(warnings[0]).toEqual({ folder: '/data', free_bytes: 99, size_bytes: 1_000 });
 });
 
-it('does not probe more than once a second, and reports what the last probe found', async () => {
+it('the disk watch probes at most once a second, and reports the last result', async () => {
   let nowMs = 0;
   let probes = 0;
   let isFull = false;

@@ -27,7 +27,7 @@ describe('normaliseHost', () => {
     ['[2001:DB8:0:0:0:0:0:1]', '2001:db8::1'],
     ['[::ffff:127.0.0.1]', '127.0.0.1'],
     ['::ffff:a9fe:a9fe', '169.254.169.254'],
-  ])('writes %s as %s', (input, expected) => {
+  ])('changes %s to %s', (input, expected) => {
     expect(normaliseHost(input)).toBe(expected);
   });
 
@@ -62,7 +62,7 @@ describe('normaliseHost', () => {
     expect(normaliseHost(input)).toBeUndefined();
   });
 
-  it('is stable: a canonical host is left as it is', () => {
+  it('is idempotent', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.domain(), fc.ipV4Extended(), fc.ipV6()), (input) => {
         const host = normaliseHost(input);

@@ -52,17 +52,17 @@ describe('the size of arguments', () => {
         .join(',')}]`,
       'args.too_many_members',
     ],
-  ])('is bounded by %s', (_what, most, more, code) => {
+  ])('is limited by %s', (_what, most, more, code) => {
     expect(codeOf(most)).toBe('accepted');
     expect(codeOf(more)).toBe(code);
   });
 
-  it('is bounded however a name is escaped or spaced', () => {
+  it('is limited for any escapes and spaces around a name', () => {
     expect(codeOf(`{"${'\\u0061'.repeat(nameBytesMax)}" \n\t: 1}`)).toBe('args.name_too_long');
     expect(codeOf(`{"a" : "${'x'.repeat(nameBytesMax * 4)}"}`)).toBe('accepted');
   });
 
-  it('does not change what small bodies mean', () => {
+  it('does not change the values of small bodies', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
         const bytes = Buffer.from(JSON.stringify(value));

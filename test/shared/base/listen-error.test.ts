@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { listenError } from '../../../shared/base/listen-error.ts';
 import { SettingsError } from '../../../shared/base/settings.ts';
 
-describe('what an operator is told when a server cannot listen', () => {
+describe('the error of a server that cannot listen', () => {
   const servers: Server[] = [];
 
   async function listen(host: string, port: number): Promise<number> {
@@ -21,7 +21,7 @@ describe('what an operator is told when a server cannot listen', () => {
     for (const server of servers.splice(0)) server.close();
   });
 
-  it('names the port that is in use, and the setting to choose another by', async () => {
+  it('names the port that is in use, and its setting', async () => {
     const port = await listen('127.0.0.1', 0);
     const second = listen('127.0.0.1', port);
     await expect(second).rejects.toThrow(SettingsError);
@@ -33,7 +33,7 @@ describe('what an operator is told when a server cannot listen', () => {
     await expect(listen('192.0.2.1', 0)).rejects.toThrow(/192\.0\.2\.1 is not an address.*A_HOST/);
   });
 
-  it('leaves other errors as they are', () => {
+  it('is unchanged if its cause is another', () => {
     const error = new Error('something else');
     const at = { host: 'h', port: 1, hostSetting: 'A_HOST', portSetting: 'A_PORT' };
     expect(listenError(error, at)).toBe(error);

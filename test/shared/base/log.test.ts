@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { bufferLines, silentLog } from '../../../shared/base/log.ts';
 import { until } from '../../support/base/until.ts';
 
-it('log lines are passed on together, in order, and soon', async () => {
+it('log lines are written together, in order, within a short time', async () => {
   const written: string[] = [];
   const gathered = bufferLines({ write: (text) => written.push(text) });
   for (let index = 0; index < 5; index++) gathered.write(`${index}\n`);
@@ -13,14 +13,14 @@ it('log lines are passed on together, in order, and soon', async () => {
   expect(written).toEqual(['0\n1\n2\n3\n4\n']);
 });
 
-it('many log lines do not wait', () => {
+it('many log lines are written at once', () => {
   const written: string[] = [];
   const gathered = bufferLines({ write: (text) => written.push(text) });
   gathered.write('x'.repeat(40_000));
   expect(written).toHaveLength(1);
 });
 
-it('a line longer than what is gathered goes on by itself, after those before it', () => {
+it('a line longer than the buffer is written alone, after the lines before it', () => {
   const written: string[] = [];
   const gathered = bufferLines({ write: (text) => written.push(text) });
   const lines = ['ä€\u{1f511}\n', 'y'.repeat(100_000), 'last\n'];
@@ -29,7 +29,7 @@ it('a line longer than what is gathered goes on by itself, after those before it
   expect(written.join('')).toBe([...lines, 'z'.repeat(40_000)].join(''));
 });
 
-it('what was logged last is there when the process exits', () => {
+it('the last log line is written when the process exits', () => {
   const log = JSON.stringify(resolve(import.meta.dirname, '../../../shared/base/log.ts'));
   const program = `const { bufferLines } = await import(${log});
     bufferLines(process.stdout).write('last words');
@@ -42,7 +42,7 @@ it('what was logged last is there when the process exits', () => {
   expect({ stdout, status }).toEqual({ stdout: 'last words', status: 3 });
 });
 
-it('prints message, stack and cause of an error that is given as `err`', () => {
+it('a log line with `err` contains message, stack and cause of the error', () => {
   const log = JSON.stringify(resolve(import.meta.dirname, '../../../shared/base/program-log.ts'));
   const program = `const { programLog } = await import(${log});
     const cause = new Error('the disk is full');
@@ -57,7 +57,7 @@ it('prints message, stack and cause of an error that is given as `err`', () => {
 });
 
 // The compiler is the test (`npm run check`): pino prints an error under another name as `{}`.
-it('takes an error under no other name than `err`', () => {
+it('the logger’s type accepts errors only under the name `err`', () => {
   const thrown: unknown = new Error('thrown');
   const error = new TypeError('typed');
   silentLog.error({ err: thrown, count: 1, ids: ['a'], nested: { deep: null } }, 'fine');

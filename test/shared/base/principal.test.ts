@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { foldPrincipal, nameProblem } from '../../../shared/base/principal.ts';
 
-describe('the form in which principals are compared', () => {
+describe('the normalised form of a principal', () => {
   it.each([
     ['alice', 'Alice'],
     ['alice', 'ＡＬＩＣＥ'],
@@ -15,7 +15,7 @@ describe('the form in which principals are compared', () => {
     ['straße', 'STRASSE'],
     ['ﬁona', 'fiona'],
     ['andré', 'andre\u0301'],
-  ])('is the same for %j and %j', (one, other) => {
+  ])('is equal for %j and %j', (one, other) => {
     expect(foldPrincipal(other)).toBe(foldPrincipal(one));
   });
 
@@ -23,7 +23,7 @@ describe('the form in which principals are compared', () => {
     expect(new Set(['ann', 'anna', 'an n', 'an.n', 'ann1'].map(foldPrincipal)).size).toBe(5);
   });
 
-  it('does not change when it is folded again', () => {
+  it('does not change if it is normalised again', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         expect(foldPrincipal(foldPrincipal(text))).toBe(foldPrincipal(text));
@@ -32,9 +32,9 @@ describe('the form in which principals are compared', () => {
   });
 });
 
-describe('a new name', () => {
+describe('the name of a new principal', () => {
   it.each(['alice', 'Ann Lee', 'andré', 'user@example.org', '李雷', 'ci-runner_2'])(
-    'may be %j',
+    'can be %j',
     (name) => {
       expect(nameProblem(name)).toBeUndefined();
     },
@@ -49,11 +49,11 @@ describe('a new name', () => {
     ['a no-break space', 'ann\u00a0lee'],
     ['an ideographic space', 'ann\u3000lee'],
     ['two spaces', 'ann  lee'],
-    ['a space at its end', 'alice '],
+    ['a trailing space', 'alice '],
     ['full-width letters', 'ａlice'],
     ['a ligature', 'ﬁona'],
-    ['a letter and a combining mark that have one letter', 'andre\u0301'],
-    ['half a surrogate pair', 'alice\ud83d'],
+    ['a letter and a combining mark that have a composed form', 'andre\u0301'],
+    ['an unpaired surrogate', 'alice\ud83d'],
   ])('is refused with %s', (_what, name) => {
     expect(nameProblem(name)).toBeTypeOf('string');
   });

@@ -21,20 +21,20 @@ const read = (env: Record<string, string>, readFile: (path: string) => string = 
   parseSettings(shape, { env, readFile });
 
 describe('parseSettings', () => {
-  it('gives defaults where nothing is set, or only emptiness', () => {
+  it('returns defaults for settings that are absent or empty', () => {
     expect(read({ SALLYPORT_API_PORT: '' })).toEqual({
       SALLYPORT_API_PORT: 8080,
       SALLYPORT_HOLD_MS: 25_000,
     });
   });
 
-  it('refuses an unknown name and offers the nearest known one', () => {
+  it('refuses an unknown name and suggests the nearest known one', () => {
     expect(() => read({ SALLYPORT_API_PROT: '1' })).toThrow(
       new SettingsError('SALLYPORT_API_PROT is not a setting. Did you mean SALLYPORT_API_PORT?'),
     );
   });
 
-  it('refuses a REDIS_URL that is no URL of Redis, and says how one begins', () => {
+  it('refuses a REDIS_URL with another scheme, and states the expected form', () => {
     const withRedis = (url: string) =>
       parseSettings(z.object({ REDIS_URL: redisUrl }), {
         env: { REDIS_URL: url },
@@ -46,11 +46,11 @@ describe('parseSettings', () => {
     }
   });
 
-  it('accepts a setting that only the other program knows', () => {
+  it('accepts a setting of the other program', () => {
     expect(read({ SALLYPORT_PROXY_PORT: '1' }).SALLYPORT_API_PORT).toBe(8080);
   });
 
-  it('ignores what Kubernetes sets for services, and only that', () => {
+  it('ignores the variables that Kubernetes sets for services, and no others', () => {
     const service = {
       SALLYPORT_API_SERVICE_HOST: '10.0.0.1',
       SALLYPORT_API_SERVICE_PORT: '80',
@@ -62,13 +62,13 @@ describe('parseSettings', () => {
     expect(() => read({ SALLYPORT_OTHER_PORT_80_TCP: 'x' })).toThrow(/is not a setting/);
   });
 
-  it('names the setting that is malformed', () => {
+  it('names a malformed setting', () => {
     expect(() => read({ SALLYPORT_API_PORT: 'eighty' })).toThrow(/^SALLYPORT_API_PORT: /);
     expect(() => read({ SALLYPORT_API_PORT: '70000' })).toThrow(/^SALLYPORT_API_PORT: /);
     expect(() => read({ SALLYPORT_HOLD_MS: '-1' })).toThrow(/^SALLYPORT_HOLD_MS: /);
   });
 
-  it('says what may be written instead, and refuses times that a timer cannot keep', () => {
+  it('states the permitted values, and refuses durations that a timer cannot handle', () => {
     expect(() => read({ SALLYPORT_API_PORT: '99999' })).toThrow(
       'SALLYPORT_API_PORT: must be a port from 1 to 65535, or 0 for any free one',
     );
@@ -79,7 +79,7 @@ describe('parseSettings', () => {
     }
   });
 
-  it('reads a secret from the file that its _FILE form names', () => {
+  it('reads a secret from the file in its _FILE setting', () => {
     const settings = read(
       { SALLYPORT_MASTER_KEY_FILE: '/run/key' },
       (path) => `${path} holds it\n`,
@@ -87,14 +87,14 @@ describe('parseSettings', () => {
     expect(settings.SALLYPORT_MASTER_KEY).toBe('/run/key holds it');
   });
 
-  it('refuses a secret given twice, and a file that cannot be read', () => {
+  it('refuses a secret that is given twice, and a file that cannot be read', () => {
     expect(() => read({ SALLYPORT_MASTER_KEY: 'a', SALLYPORT_MASTER_KEY_FILE: 'b' })).toThrow(
       /not both/,
     );
     expect(() => read({ SALLYPORT_MASTER_KEY_FILE: 'gone' })).toThrow(/cannot be read: gone/);
   });
 
-  it('knows no _FILE form of what is no secret', () => {
+  it('accepts no _FILE setting for other settings', () => {
     expect(() => read({ SALLYPORT_API_PORT_FILE: 'x' })).toThrow(/is not a setting/);
   });
 });

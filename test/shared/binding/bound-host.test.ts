@@ -17,7 +17,7 @@ it.each([
   ['１２７.0.0.1', '127.0.0.1'],
   ['[0:0:0:0:0:0:0:1]', '[::1]'],
   ['my_service.ns.svc', 'my_service.ns.svc'],
-])('%s is %s', (given, normal) => {
+])('the bound host %s is normalised to %s', (given, normal) => {
   expect(boundHost(given)).toBe(normal);
   expect(boundHost(normal)).toBe(normal);
 });
@@ -46,6 +46,6 @@ it.each([
   `${'a'.repeat(64)}.example`,
   `${'a.'.repeat(130)}example`,
   '.',
-])('%j is not one host', (given) => {
+])('%j is not a single host', (given) => {
   expect(boundHost(given)).toBeUndefined();
 });

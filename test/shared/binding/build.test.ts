@@ -32,7 +32,7 @@ function codeOf(act: () => unknown): string {
 }
 
 describe('a built request', () => {
-  it('puts each argument into its one place', () => {
+  it('has each argument in exactly one place', () => {
     expect(build(refund, { payment_id: 'pay 1', amount: 900, dry_run: true, tags: ['a'] })).toEqual(
       {
         method: 'POST',
@@ -43,7 +43,7 @@ describe('a built request', () => {
     );
   });
 
-  it('has the query for what GET, HEAD and DELETE do not name in the path', () => {
+  it('has a query for arguments of GET, HEAD and DELETE that are not in the path', () => {
     for (const method of ['GET', 'HEAD', 'DELETE']) {
       const binding = { ...refund, method, path: '/v1/payments/{id}' };
       expect(build(binding, { id: 7, 'a b': 'c&d', flag: false })).toEqual({
@@ -55,7 +55,7 @@ describe('a built request', () => {
     }
   });
 
-  it('has the query where a body is declared to be none', () => {
+  it('has a query if the binding declares no body', () => {
     const binding: Binding = { ...refund, path: '/v1/x', body: 'none' };
     expect(build(binding, { a: '1' })).toMatchObject({
       path: '/v1/x?a=1',
@@ -64,7 +64,7 @@ describe('a built request', () => {
     });
   });
 
-  it('has a form where one is declared', () => {
+  it('has a form if the binding declares one', () => {
     const binding: Binding = { ...refund, path: '/v1/x', body: 'form' };
     expect(build(binding, { a: 'ü&=', b: 2 })).toMatchObject({
       path: '/v1/x',
@@ -73,18 +73,18 @@ describe('a built request', () => {
     });
   });
 
-  it('has an empty object for no arguments where a JSON body is expected', () => {
+  it('has an empty JSON object as its body if there are no arguments', () => {
     expect(build({ ...refund, path: '/v1/x' }, {}).body).toBe('{}');
   });
 
   it.each(['{"payment_id":"p","__proto__":{"a":1}}', '{"payment_id":"p","of":{"__proto__":1}}'])(
-    'refuses __proto__, which an upstream could merge into an object: %s',
+    'is refused with __proto__, which an upstream could merge into an object: %s',
     (text) => {
       expect(() => build(refund, JSON.parse(text) as JsonObject)).toThrow('__proto__');
     },
   );
 
-  it('leaves out members that are undefined', () => {
+  it('omits undefined members', () => {
     expect(build(refund, { payment_id: 'p', a: undefined }).body).toBe('{}');
   });
 
@@ -93,10 +93,10 @@ describe('a built request', () => {
     ['an object in the path', { payment_id: {} }, 'args.schema_invalid'],
     ['null in the path', { payment_id: null }, 'args.schema_invalid'],
     ['a list in the query', { payment_id: 'p', dry_run: [1] }, 'args.schema_invalid'],
-    ['a slash in the path', { payment_id: 'a/b' }, 'proxy.path_refused'],
+    ['a percent-encoding in the path', { payment_id: 'a/b' }, 'proxy.path_refused'],
     ['dot segments in the path', { payment_id: '..' }, 'proxy.path_refused'],
-    ['an escape in the path', { payment_id: '%2e%2e' }, 'proxy.path_refused'],
-    ['an empty path parameter', { payment_id: '' }, 'proxy.path_refused'],
+    ['an unpaired surrogate in the path', { payment_id: '%2e%2e' }, 'proxy.path_refused'],
+    ['an unpaired surrogate in the query', { payment_id: '' }, 'proxy.path_refused'],
     ['a lone surrogate in the path', { payment_id: '\ud800' }, 'proxy.path_refused'],
     [
       'a lone surrogate in the query',
@@ -106,11 +106,11 @@ describe('a built request', () => {
     ['names that differ in case only', { payment_id: 'p', Payment_Id: 'q' }, 'args.ambiguous'],
     ['_method', { payment_id: 'p', _method: 'DELETE' }, 'proxy.method_refused'],
     ['_method for PHP', { payment_id: 'p', '.method': 'DELETE' }, 'proxy.method_refused'],
-  ])('cannot be made from %s', (_, args, code) => {
+  ])('cannot be built from %s', (_, args, code) => {
     expect(codeOf(() => build(refund, args))).toBe(code);
   });
 
-  it('takes from the agent only the headers that are allowed', () => {
+  it('contains only the allowed headers of the agent', () => {
     const sent = [
       'Accept',
       'text/plain',
@@ -157,12 +157,12 @@ describe('a built request', () => {
     ]);
   });
 
-  it('refuses a header that is given twice and is no list', () => {
+  it('is refused if a header that is not a list is repeated', () => {
     const sent = ['X-Tenant', 'a', 'x-tenant', 'b'];
     expect(codeOf(() => build(refund, { payment_id: 'p' }, sent))).toBe('proxy.request_invalid');
   });
 
-  it('never lets through what a binding cannot allow, even if it was stored', () => {
+  it('omits forbidden headers even if a stored binding allows them', () => {
     const binding = { ...refund, headers: ['Host', 'Transfer-Encoding', 'X-HTTP-Method-Override'] };
     const sent = ['Host', 'a', 'Transfer-Encoding', 'b', 'X-HTTP-Method-Override', 'DELETE'];
     expect(build(binding, { payment_id: 'p' }, sent).headers).toEqual([
@@ -171,7 +171,7 @@ describe('a built request', () => {
     ]);
   });
 
-  it('has a target without a byte that is not printable ASCII, whatever the arguments', () => {
+  it('has a target of printable ASCII only, for any arguments', () => {
     const text = fc.string({ unit: 'binary' });
     fc.assert(
       fc.property(text, fc.dictionary(text, text), (id, rest) => {
@@ -186,7 +186,7 @@ describe('a built request', () => {
   });
 });
 
-describe('the request by which execute forwards', () => {
+describe('the request that execute sends', () => {
   const forwarded: Binding = {
     ...refund,
     upstream: {
@@ -209,7 +209,7 @@ describe('the request by which execute forwards', () => {
     });
   });
 
-  it('has a query for GET, though the agent’s own call has a form', () => {
+  it('has a query for GET, even if the agent’s own call has a form', () => {
     const upstream = { url: 'http://127.0.0.1:9000', method: 'GET' };
     const built = buildUpstreamRequest({ ...forwarded, body: 'form', upstream }, { a: 'b' });
     expect(built).toMatchObject({ host: '127.0.0.1', port: 9000, path: '/?a=b', body: null });
@@ -229,11 +229,11 @@ describe('the request by which execute forwards', () => {
     'https://a b/',
     'javascript:alert(1)',
     '',
-  ])('cannot go to %s', (url) => {
+  ])('cannot be sent to %s', (url) => {
     expect(readUpstreamUrl(url)).toBeUndefined();
   });
 
-  it('reads an IPv6 literal without its brackets', () => {
+  it('contains an IPv6 literal without its brackets', () => {
     expect(readUpstreamUrl('http://[::1]:81/x')).toEqual({
       scheme: 'http',
       host: '::1',

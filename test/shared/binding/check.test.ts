@@ -16,7 +16,7 @@ const good: Binding = {
 };
 const server: Binding = { name: 'payments', protocol: 'mcp', host: 'mcp.example.com' };
 
-describe('a binding that can be used', () => {
+describe('checking a binding', () => {
   it.each<[string, Binding]>([
     ['an http call', good],
     ['an MCP server', server],
@@ -28,12 +28,12 @@ describe('a binding that can be used', () => {
     ['an A-label', { ...good, host: 'xn--bcher-kva.example' }],
     ['an underscore', { ...good, host: 'my_service' }],
     ['a DELETE with a body', { ...good, method: 'DELETE' }],
-  ])('%s has no problem', (_, binding) => {
+  ])('accepts %s', (_, binding) => {
     expect(checkBinding(binding)).toEqual([]);
   });
 });
 
-describe('a binding that cannot be used says why', () => {
+describe('checking a binding reports', () => {
   it.each<[string, Binding, RegExp]>([
     ['a name with a slash', { ...good, name: 'a/b' }, /^name:/],
     ['an empty name', { ...good, name: '' }, /^name:/],
@@ -52,28 +52,28 @@ describe('a binding that cannot be used says why', () => {
     ['port 443', { ...good, host: 'api.example.com:443' }, /^host:.*write api\.example\.com/],
     ['port 80', { ...good, host: 'api.example.com:80' }, /^host:/],
     ['a port that is none', { ...good, host: 'api.example.com:99999' }, /^host:/],
-    ['IPv4 in octal', { ...good, host: '0177.0.0.1' }, /^host:.*127\.0\.0\.1/],
+    ['an invalid port', { ...good, host: '0177.0.0.1' }, /^host:.*127\.0\.0\.1/],
     ['IPv4 as a number', { ...good, host: '2130706433' }, /^host:.*127\.0\.0\.1/],
     ['IPv6 without brackets', { ...good, host: '::1' }, /^host:/],
-    ['IPv6 written long', { ...good, host: '[0:0:0:0:0:0:0:1]' }, /^host:.*\[::1\]/],
+    ['IPv6 in its long form', { ...good, host: '[0:0:0:0:0:0:0:1]' }, /^host:.*\[::1\]/],
     ['an empty host', { ...good, host: '' }, /^host:/],
     ['Sallyport’s own host', { ...good, host: 'sallyport.internal' }, /^host:/],
-    ['no tool', { ...good, tool: undefined }, /^tool:/],
+    ['a call without a tool', { ...good, tool: undefined }, /^tool:/],
     ['a tool with a wildcard', { ...good, tool: 'payments.*' }, /^tool:/],
-    ['no method', { ...good, method: undefined }, /^method:/],
+    ['a call without a method', { ...good, method: undefined }, /^method:/],
     ['a method in lower case', { ...good, method: 'post' }, /^method:/],
     ['TRACE', { ...good, method: 'TRACE' }, /^method:/],
-    ['no path', { ...good, path: undefined }, /^path:/],
-    ['a path with a half parameter', { ...good, path: '/v1/a{b}' }, /^path:.*whole segment/],
+    ['a call without a path', { ...good, path: undefined }, /^path:/],
+    ['a path with an incomplete parameter', { ...good, path: '/v1/a{b}' }, /^path:.*whole segment/],
     ['a GET with a body', { ...good, method: 'GET' }, /^body:/],
     ['a wide name before the end', { ...good, resource: 'file:{+path}/{x}' }, /^resource:/],
-    ['a resource with a loose brace', { ...good, resource: 'payment:{x' }, /^resource:/],
-    ['a header that is none', { ...good, headers: ['a b'] }, /^headers:/],
+    ['a resource with an unbalanced brace', { ...good, resource: 'payment:{x' }, /^resource:/],
+    ['an invalid header name', { ...good, headers: ['a b'] }, /^headers:/],
     ['a framing header', { ...good, headers: ['Transfer-Encoding'] }, /^headers:/],
     ['a method override', { ...good, headers: ['X-HTTP-Method-Override'] }, /^headers:/],
-    ['a hint', { ...good, headers: ['Action-Passport'] }, /^headers:/],
+    ['a Sallyport request header', { ...good, headers: ['Action-Passport'] }, /^headers:/],
     [
-      'an upstream that is no URL',
+      'an upstream that is not a URL',
       { ...good, upstream: { url: '/x', method: 'GET' } },
       /^upstream\.url/,
     ],
@@ -83,7 +83,7 @@ describe('a binding that cannot be used says why', () => {
       /^upstream\.url/,
     ],
     [
-      'an upstream method',
+      'an invalid upstream method',
       { ...good, upstream: { url: 'https://a/', method: 'get' } },
       /^upstream\.method/,
     ],

@@ -39,20 +39,20 @@ describe('a bound host', () => {
     expect(index.forHost('127.0.0.1', 3001)).toBeUndefined();
   });
 
-  it('stays closed when its only binding cannot be read', () => {
+  it('denies its calls if its only binding is malformed', () => {
     const bound = compileBindings([http('no slash')]).forHost(host, 443);
     expect(bound).toBeDefined();
     expect(bound?.callAt('GET', ['no slash'])).toBeUndefined();
     expect(bound?.passthrough).toBeUndefined();
   });
 
-  it('is not passed through beside other bindings, which that would be a way around', () => {
+  it('is not passed through if it also has other bindings', () => {
     const all: Binding = { name: 'all', protocol: 'passthrough', host };
     expect(compileBindings([all]).forHost(host, 443)?.passthrough).toBe(all);
     expect(compileBindings([all, http('/a')]).forHost(host, 443)?.passthrough).toBeUndefined();
   });
 
-  it('has its MCP endpoint at exactly one path', () => {
+  it('has its MCP endpoint at exactly one path and query', () => {
     const mcp: Binding = { name: 'm', protocol: 'mcp', host };
     const own: Binding = { name: 'o', protocol: 'mcp', host, path: '/own/?profile=a' };
     const bound = compileBindings([mcp, own]).forHost(host, 443);
@@ -64,8 +64,8 @@ describe('a bound host', () => {
   });
 });
 
-describe('of several bindings', () => {
-  it('the one with more literal segments is meant', () => {
+describe('several bindings that match a call', () => {
+  it('are resolved to the one with more literal segments', () => {
     const bindings = [http('/a/{x}'), http('/a/b'), http('/{x}/{y}')];
     expect(found(bindings, 'GET', '/a/b')).toBe('/a/b');
     expect(found(bindings, 'GET', '/a/c')).toBe('/a/{x}');
@@ -75,7 +75,7 @@ describe('of several bindings', () => {
     expect(found(bindings, 'GET', '/a')).toBeUndefined();
   });
 
-  it('none is meant when two are equally specific', () => {
+  it('are resolved to none if two are equally specific', () => {
     const bindings = [http('/a/{x}'), http('/{x}/b')];
     expect(found(bindings, 'GET', '/a/b')).toBeUndefined();
     expect(found(bindings, 'GET', '/a/c')).toBe('/a/{x}');
@@ -85,7 +85,7 @@ describe('of several bindings', () => {
   });
 });
 
-describe('overlap, as refused when written', () => {
+describe('the overlap check of bindings', () => {
   const mcp = (path: string, more: Partial<Binding> = {}): Binding => ({
     name: 'm',
     protocol: 'mcp',
@@ -96,8 +96,8 @@ describe('overlap, as refused when written', () => {
 
   it.each<[string, Binding, Binding, boolean]>([
     ['the same template', http('/a/{x}'), http('/a/{y}'), true],
-    ['equally specific templates that meet', http('/a/{x}'), http('/{x}/b'), true],
-    ['templates that never meet', http('/a/{x}'), http('/b/{x}'), false],
+    ['equally specific templates that match a common path', http('/a/{x}'), http('/{x}/b'), true],
+    ['templates without a common path', http('/a/{x}'), http('/b/{x}'), false],
     ['a more specific template', http('/a/{x}'), http('/a/b'), false],
     ['another length', http('/a/{x}'), http('/a/{x}/c'), false],
     ['another method', http('/a'), http('/a', { method: 'POST' }), false],
@@ -105,7 +105,7 @@ describe('overlap, as refused when written', () => {
     ['another port', http('/a'), http('/a', { host: `${host}:8080` }), false],
     ['a passthrough of the host', http('/a'), { name: 'p', protocol: 'passthrough', host }, true],
     [
-      'a passthrough elsewhere',
+      'a passthrough of another host',
       http('/a'),
       { name: 'p', protocol: 'passthrough', host: 'x' },
       false,
@@ -114,7 +114,7 @@ describe('overlap, as refused when written', () => {
     ['endpoints that differ in their query', mcp('/mcp?a=1'), mcp('/mcp?a=2'), false],
     ['a call on an endpoint', http('/mcp', { method: 'POST' }), mcp('/mcp'), true],
     ['a wider call on an endpoint', http('/{x}', { method: 'POST' }), mcp('/mcp'), false],
-  ])('%s', (_, one, other, expected) => {
+  ])('compares: %s', (_, one, other, expected) => {
     expect(overlaps(one, other)).toBe(expected);
     expect(overlaps(other, one)).toBe(expected);
   });

@@ -20,7 +20,7 @@ function codeOf(act: () => unknown): string {
 }
 
 describe('a path template', () => {
-  it('has literal segments, whole-segment parameters and query names', () => {
+  it('consists of literal segments, whole-segment parameters and query names', () => {
     expect(parsePathTemplate('/v1/payments/{payment_id}{?expand,limit}')).toEqual({
       segments: [{ literal: 'v1' }, { literal: 'payments' }, { parameter: 'payment_id' }],
       queryNames: ['expand', 'limit'],
@@ -52,7 +52,7 @@ describe('a path template', () => {
     '/a b',
     '/ä',
     '/{a',
-  ])('%s is refused when written', (template) => {
+  ])('is refused: %s', (template) => {
     expect(codeOf(() => parsePathTemplate(template))).toBe('binding.invalid');
   });
 });
@@ -82,7 +82,7 @@ describe('the path of a request', () => {
     expect(codeOf(() => splitPath(path))).toBe('proxy.path_refused');
   });
 
-  it('carries any segment that can be written, and gives it back', () => {
+  it('restores any segment that can be encoded', () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: 'binary' }), { minLength: 1, maxLength: 4 }),
@@ -101,7 +101,7 @@ describe('the path of a request', () => {
     );
   });
 
-  it('is split, or refused with one code, whatever it is', () => {
+  it('is either split or refused with one code, for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (path) => {
         expect(['accepted', 'proxy.path_refused']).toContain(codeOf(() => splitPath(`/${path}`)));
@@ -111,7 +111,7 @@ describe('the path of a request', () => {
   });
 });
 
-describe('matching', () => {
+describe('matching a path', () => {
   const segmentsOf = (path: string) => splitPath(path);
 
   it('fills parameters by position', () => {
@@ -125,7 +125,7 @@ describe('matching', () => {
     expect(matchSegments(template, segmentsOf('/a/1/b/'))).toBeUndefined();
   });
 
-  it('two templates meet exactly when some path fits both', () => {
+  it('considers two templates as overlapping if and only if some path matches both', () => {
     const segment = fc.constantFrom('a', 'b', '{x}', '');
     const template = fc
       .array(segment, { minLength: 1, maxLength: 3 })

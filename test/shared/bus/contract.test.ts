@@ -44,13 +44,13 @@ function recorder(extra: Partial<Follower> = {}) {
 }
 
 describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', (kind) => {
-  it('a tenant without sections loads as empty', async () => {
+  it('loads a tenant without sections as empty', async () => {
     const bus = await open(kind);
     expect((await bus.load(newTenant())).sections.size).toBe(0);
     expect(await bus.read(newTenant(), 'policies')).toBeUndefined();
   });
 
-  it('a published section is read back, alone and among all', async () => {
+  it('returns a published section, alone and with all others', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     await bus.publish(tenant, 'policies', 'p1');
@@ -73,7 +73,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     ['ä', 'a'],
     ['{a}', 'a'],
     ['a:b', 'a'],
-  ])('tenants %j and %j share nothing', async (one, other) => {
+  ])('separates the tenants %j and %j', async (one, other) => {
     const bus = await open(kind);
     const suffix = newTenant();
     await bus.publish(`${one}${suffix}`, 'policies', 'of one');
@@ -82,7 +82,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect((await bus.claim(`${other}${suffix}`, 'jti', 60_000)).status).toBe('claimed');
   });
 
-  it('a change after the load reaches the follower, one before does not', async () => {
+  it('delivers changes after the load to a follower, and none before it', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     await bus.publish(tenant, 'policies', 'before');
@@ -95,7 +95,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(seen.gaps).toBe(0);
   });
 
-  it('following from an empty tenant misses nothing', async () => {
+  it('delivers the first change to a follower of an empty tenant', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const { at } = await bus.load(tenant);
@@ -107,7 +107,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(seen.gaps).toBe(0);
   });
 
-  it('positions ascend, changes keep their order, and the last value of each always arrives', async () => {
+  it('delivers changes with ascending positions, in order, with the last value of each section', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const { at } = await bus.load(tenant);
@@ -129,7 +129,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(new Set(numbers).size).toBe(numbers.length);
   });
 
-  it('a follower resumes strictly after the position it names', async () => {
+  it('resumes a follower strictly after its position', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const first = recorder();
@@ -145,7 +145,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(first.told()).toEqual(['a=1']);
   });
 
-  it('a follower hears only of what it wants', async () => {
+  it('delivers to a follower only the sections that it wants', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const { seen, follower, told } = recorder({ wants: (name) => name === 'mine' });
@@ -156,7 +156,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(told()).toEqual(['mine=2']);
   });
 
-  it('a follower whose position was trimmed away is told of a gap, then of what comes after', async () => {
+  it('reports a gap to a follower whose position was trimmed, then the later changes', async () => {
     const bus = await open(kind, 5);
     const tenant = newTenant();
     await bus.publish(tenant, 'a', '0');
@@ -171,7 +171,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(seen.gaps).toBe(1);
   });
 
-  it('a follower of nothing is told of a gap when the beginning was trimmed away', async () => {
+  it('reports a gap to a follower from the start if the first entries were trimmed', async () => {
     const bus = await open(kind, 5);
     const tenant = newTenant();
     const { at } = await bus.load(tenant);
@@ -182,7 +182,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(seen.changes).toEqual([]);
   });
 
-  it('a closed follower is never called again', async () => {
+  it('never calls a closed follower', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const closed = recorder();
@@ -196,7 +196,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(closed.seen.changes).toEqual([]);
   });
 
-  it('a follower that throws neither stops the bus nor is told twice', async () => {
+  it('continues after a follower throws, and does not repeat the change', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const heard: string[] = [];
@@ -214,7 +214,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(heard).toEqual(['1', '2']);
   });
 
-  it('a section is replaced only while it is what the writer believes', async () => {
+  it('replaces a section only if it has the expected value', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     expect(await bus.replace(tenant, 'p', { expected: 'x', value: '1' })).toBe(false);
@@ -224,7 +224,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(await bus.read(tenant, 'p')).toBe('3');
   });
 
-  it('of writers that replace the same value, exactly one succeeds', async () => {
+  it('lets exactly one of several writers replace the same value', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     await bus.publish(tenant, 'p', 'old');
@@ -236,7 +236,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(outcomes.filter(Boolean)).toHaveLength(1);
   });
 
-  it('a refused replacement is no change', async () => {
+  it('reports no change for a refused replacement', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     await bus.publish(tenant, 'p', '1');
@@ -245,7 +245,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect((await bus.load(tenant)).at).toBe(at);
   });
 
-  it('a section with a time to live goes when it is over', async () => {
+  it('deletes a section with a time to live when it expires', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     await bus.publish(tenant, 'brief', '1', { ttlMs: 40 });
@@ -257,14 +257,14 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(await bus.replace(tenant, 'brief', { expected: undefined, value: '3' })).toBe(true);
   });
 
-  it('an empty section is refused, for it could not be told from none', async () => {
+  it('refuses an empty section, because readers could not distinguish it from none', async () => {
     const bus = await open(kind);
     await expect(bus.publish(newTenant(), 'p', '')).rejects.toThrow(TypeError);
   });
 });
 
 describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topics', (kind) => {
-  it('of many who claim a key at once, exactly one gets it', async () => {
+  it('grants a key to exactly one of many concurrent claims', async () => {
     const buses = kind === 'redis' ? [await open(kind), await open(kind)] : [await open(kind)];
     const tenant = newTenant();
     const results = await Promise.all(
@@ -274,7 +274,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect(new Set(results.map(({ epochMs }) => epochMs)).size).toBe(1);
   });
 
-  it('a claim is free again after its time and not before', async () => {
+  it('frees a claimed key after its time, and not before', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     expect(await bus.isTaken(tenant, 'jti')).toBe(false);
@@ -286,7 +286,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.claim(tenant, 'jti', 150)).status).toBe('taken');
   });
 
-  it('the epoch says since when claims are kept, and stays', async () => {
+  it('returns the epoch since when claims are stored, which does not change', async () => {
     const before = Date.now();
     const bus = await open(kind);
     const tenant = newTenant();
@@ -298,7 +298,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.claim(tenant, 'b', 1_000)).epochMs).toBe(epochMs);
   });
 
-  it('adds as many to a counter as one caller says', async () => {
+  it('adds the amount of a caller to a counter', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     expect((await bus.count(tenant, 'time', 60_000, 7)).count).toBe(7);
@@ -306,7 +306,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.count(tenant, 'time', 60_000, 5)).count).toBe(13);
   });
 
-  it('a counter counts every call within its window, then starts anew', async () => {
+  it('counts every call within a window, then starts again', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const counts = await Promise.all(
@@ -323,7 +323,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.count(newTenant(), 'minute', 200)).count).toBe(1);
   });
 
-  it('a notification reaches every subscriber of its topic and no other', async () => {
+  it('sends a notification to every subscriber of its topic and to no other', async () => {
     const bus = await open(kind);
     const topic = newTenant();
     const heard: string[] = [];
@@ -337,7 +337,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect(new Set(heard)).toEqual(new Set(['one ping', 'two ping']));
   });
 
-  it('a closed subscription hears nothing more, the others still do', async () => {
+  it('sends nothing to a closed subscription, and continues with the others', async () => {
     const bus = await open(kind);
     const topic = newTenant();
     const closed: string[] = [];
@@ -357,7 +357,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect(closed.length).toBe(heardBefore);
   });
 
-  it('a closed bus refuses every call', async () => {
+  it('refuses every call after it was closed', async () => {
     const bus = await open(kind);
     await bus.publish('t', 'a', '1');
     await bus.close();

@@ -79,8 +79,8 @@ async function answers(bus: Bus): Promise<void> {
   );
 }
 
-describe('after a failover', () => {
-  it('a passport whose use the replica never heard of is not used again', async () => {
+describe('after a failover of Redis', () => {
+  it('a passport whose claim was not replicated is refused', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
     // An earlier claim: the replica has the epoch, and all but the newest writes.
@@ -96,7 +96,7 @@ describe('after a failover', () => {
     expect(await use(jti, bus)).not.toBe('claimed');
   });
 
-  it('a passport issued since is used once, and one used before stays used', async () => {
+  it('a passport issued afterwards is accepted once, and a used one is refused', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
     const used = newId('pp', Date.now());
@@ -111,13 +111,13 @@ describe('after a failover', () => {
     expect([await use(fresh, bus), await use(fresh, bus)]).toEqual(['claimed', 'replayed']);
   });
 
-  it('claims on the replica itself, before it is promoted, are refused', async () => {
+  it('claims on a replica before its promotion are refused', async () => {
     const pair = await startPair();
     const second = await open(`redis://127.0.0.1:${pair.replica.options.port}`);
     expect(await use(newId('pp', Date.now()), second)).toBe('unavailable');
   });
 
-  it('a server that came back with an older file vouches for no passport issued before', async () => {
+  it('passports issued before are refused if the server restarted from an older file', async () => {
     const redis = await startRedis({ persistent: true });
     ending.push(() => redis.stop());
     const bus = await open(redis.url);

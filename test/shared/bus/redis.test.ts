@@ -69,14 +69,14 @@ const everyCall = (bus: Bus): readonly (() => Promise<unknown>)[] => [
   () => bus.notify('topic', 'message'),
 ];
 
-describe('a Redis that is away', () => {
-  it('every call is refused within two seconds when it was never there', async () => {
+describe('an unavailable Redis', () => {
+  it('fails every call within two seconds if it was never reachable', async () => {
     const redis = await start();
     await redis.kill();
     await expectRefusedSoon(everyCall(await open(redis.url)));
   });
 
-  it('every call is refused within two seconds when it crashed', async () => {
+  it('fails every call within two seconds if it crashed', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.ping();
@@ -84,7 +84,7 @@ describe('a Redis that is away', () => {
     await expectRefusedSoon(everyCall(bus));
   });
 
-  it('every call is refused within two seconds when it hangs, and works once it answers', async () => {
+  it('fails every call within two seconds if it hangs, and works after it answers', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.ping();
@@ -102,7 +102,7 @@ describe('a Redis that is away', () => {
     );
   });
 
-  it('calls work again after a restart', async () => {
+  it('works again after a restart', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await redis.restart();
@@ -116,7 +116,7 @@ describe('a Redis that is away', () => {
     expect(await bus.read('t', 'a')).toBe('1');
   });
 
-  it('a bus opened before Redis was there serves once it is', async () => {
+  it('does not prevent opening the bus, which works when Redis is available', async () => {
     const redis = await start();
     await redis.kill();
     const bus = await open(redis.url);
@@ -131,7 +131,7 @@ describe('a Redis that is away', () => {
 });
 
 describe('a follower of Redis', () => {
-  it('misses nothing over a restart that kept the data', async () => {
+  it('receives all changes across a restart that kept the data', async () => {
     const redis = await start({ persistent: true });
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -151,7 +151,7 @@ describe('a follower of Redis', () => {
     expect(seen).toEqual({ told: ['a=2', 'a=3'], gaps: 0 });
   });
 
-  it('is told of a gap after a restart that lost the data, then of new changes', async () => {
+  it('gets a gap after a restart that lost the data, then new changes', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -163,7 +163,7 @@ describe('a follower of Redis', () => {
     await until(() => seen.told.includes('a=new'));
   });
 
-  it('is told of a gap when Redis was flushed under it, without any new change', async () => {
+  it('gets a gap after Redis was flushed, without any new change', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -173,7 +173,7 @@ describe('a follower of Redis', () => {
     await until(() => seen.gaps > 0);
   });
 
-  it('is told of a gap when the stream was lost and begun again while it was away', async () => {
+  it('gets a gap if the stream was lost and started again during a disconnection', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -187,7 +187,7 @@ describe('a follower of Redis', () => {
     await until(() => seen.told.includes('a=5'));
   });
 
-  it('is told of a gap when an entry was cut out of the stream', async () => {
+  it('gets a gap if an entry was deleted from the stream', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     const client = raw(redis);
@@ -203,7 +203,7 @@ describe('a follower of Redis', () => {
     expect(seen.told).toEqual([]);
   });
 
-  it('survives a stream that is no stream, and goes on when it is one again', async () => {
+  it('continues after the stream was replaced by another type and restored', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     const client = raw(redis);
@@ -220,7 +220,7 @@ describe('a follower of Redis', () => {
 });
 
 describe('claims in Redis', () => {
-  it('the epoch moves when Redis forgot, so that what was issued before can be refused', async () => {
+  it('have a newer epoch after Redis lost its data, so that earlier passports can be refused', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     const before = await bus.claim('t', 'jti', 60_000);
@@ -233,7 +233,7 @@ describe('claims in Redis', () => {
     expect(after.epochMs).toBeGreaterThan(before.epochMs);
   });
 
-  it('a Redis whose clock is behind cannot vouch for claims it lost', async () => {
+  it('are not guaranteed by a Redis with a slow clock for the time before its start', async () => {
     const redis = await start();
     const ahead = { now: () => Date.now() + 60_000, monotonic: systemClock.monotonic };
     const bus = await openBus({ redisUrl: redis.url, log: silentLog, clock: ahead });
@@ -242,7 +242,7 @@ describe('claims in Redis', () => {
     expect(epochMs).toBeGreaterThan(Date.now() + 50_000);
   });
 
-  it('a claim survives the crash of a Redis that keeps its data', async () => {
+  it('survive the crash of a Redis that persists its data', async () => {
     const redis = await start({ persistent: true });
     const bus = await open(redis.url);
     const { epochMs } = await bus.claim('t', 'jti', 60_000);
@@ -260,7 +260,7 @@ describe('claims in Redis', () => {
     expect(after.epochMs).toBeGreaterThan(epochMs);
   });
 
-  it('a Redis that is full refuses claims rather than forgetting some', async () => {
+  it('are refused by a full Redis, which evicts none', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.claim('t', 'jti', 60_000);
@@ -273,8 +273,8 @@ describe('claims in Redis', () => {
   });
 });
 
-describe('the Redis it is given', () => {
-  it('that may forget claims under pressure is named, and no claim is made on it', async () => {
+describe('the Redis server', () => {
+  it('is reported if its eviction policy may delete claims, and claims are refused', async () => {
     const redis = await start({ maxmemoryPolicy: 'allkeys-lru' });
     const { log, errors } = recordingLog();
     const bus = await open(redis.url, log);
@@ -284,7 +284,7 @@ describe('the Redis it is given', () => {
     await bus.publish('t', 'a', '1');
   });
 
-  it('that begins to forget later is named then, and claims end, until it is put right', async () => {
+  it('is reported if its eviction policy changes later, and claims are refused until it is corrected', async () => {
     const redis = await start();
     const { log, errors } = recordingLog();
     const bus = await open(redis.url, log);
@@ -305,7 +305,7 @@ describe('the Redis it is given', () => {
     await until(() => isClaimed('c'));
   });
 
-  it('that does not answer is told apart from one that hides its policy', async () => {
+  it('is distinguished if it does not answer from one that hides its policy', async () => {
     const redis = await start();
     const client = raw(redis);
     expect(await readEviction(client, silentLog)).toEqual({ policy: 'noeviction' });
@@ -316,7 +316,7 @@ describe('the Redis it is given', () => {
     expect(await readEviction(client, silentLog)).toBe('no answer');
   });
 
-  it('a user confined to a tenant can use all of the bus there and nothing of another tenant', async () => {
+  it('can have a user confined to one tenant, who can use the whole bus for that tenant only', async () => {
     const redis = await start();
     const admin = raw(redis);
     const prefix = 'sallyport:{acme}:*';
@@ -354,13 +354,13 @@ describe('the Redis it is given', () => {
     );
   });
 
-  it('all keys of a tenant lie on one cluster slot', () => {
+  it('stores all keys of a tenant in one cluster slot', () => {
     const keys = tenantKeys('tenant}with{braces');
     const all = [keys.stream, keys.index, keys.epoch, keys.section('a'), keys.claim('}')];
     expect(new Set([...all, keys.counter('{b}')].map(slotText)).size).toBe(1);
   });
 
-  it('runs its scripts on a Redis that forgot them', async () => {
+  it('runs scripts again that it lost', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.claim('t', 'a', 1_000);

@@ -66,7 +66,7 @@ async function failure(promise: Promise<unknown>): Promise<GatewayError> {
   throw new Error('it did not fail as it should', { cause: error });
 }
 
-it('writes path, query, body and authorization as the operation says', async () => {
+it('the client writes path, query, body and authorization as the operation declares', async () => {
   reply(200, '{"ok":true,"new":1}');
   const input = { params: { id: 7, name: 'a/b ?' }, query: { dry: 'yes' }, body: { n: 1 } };
   expect(await client().call(update, input)).toEqual({ ok: true });
@@ -78,7 +78,7 @@ it('writes path, query, body and authorization as the operation says', async () 
   });
 });
 
-it('asks for its authorization anew with every call', async () => {
+it('the client requests its authorization for every call', async () => {
   reply(200, '{"ok":true}');
   let count = 0;
   const fresh = client({ authorization: async () => `Bearer ${++count}` });
@@ -90,14 +90,14 @@ it('asks for its authorization anew with every call', async () => {
   ]);
 });
 
-it.each(['', '.', '..'])('addresses nothing else by a path parameter %j', async (name) => {
+it.each(['', '.', '..'])('the client refuses the path parameter %j', async (name) => {
   const before = seen.length;
   const input = { params: { id: 7, name }, body: { n: 1 } };
   expect((await failure(client().call(update, input))).code).toBe('request.invalid');
   expect(seen).toHaveLength(before);
 });
 
-it('throws the error that was answered, with its code, text, status and details', async () => {
+it('the client throws the returned error with its code, text, status and details', async () => {
   const body = { error: 'Too much.', reason_code: 'plan.cap_reached', min_tier: 'team' };
   reply(402, JSON.stringify(body), { 'retry-after': '7' });
   const error = await failure(client().call(list));
@@ -114,27 +114,27 @@ it.each([
   [418, 'request.invalid'],
   [500, 'internal.unexpected'],
   [204, 'internal.unexpected'],
-])('knows what a bare %i means', async (status, code) => {
+])('the client maps a bare status %i to an error code', async (status, code) => {
   reply(status, status === 204 ? '' : '<html>');
   expect((await failure(client().call(list))).code).toBe(code);
 });
 
 it.each(['{"ok":"yes"}', '{}', '[]', 'null', '', 'not json'])(
-  'takes no answer that is not what the contract says: %j',
+  'the client refuses a response that does not fit the contract: %j',
   async (body) => {
     reply(200, body);
     expect((await failure(client().call(list))).code).toBe('internal.unexpected');
   },
 );
 
-it('never follows a redirect with its key', async () => {
+it('the client does not follow a redirect with its key', async () => {
   reply(307, '', { location: `${baseUrl}/elsewhere` });
   const before = seen.length;
   await failure(client().call(list));
   expect(seen).toHaveLength(before + 1);
 });
 
-it('says so when the other side is not there, does not answer, or breaks off', async () => {
+it('the client reports an unreachable, silent or interrupted server', async () => {
   const nobody = createClient({ baseUrl: 'http://127.0.0.1:1/api', authorization: () => '' });
   expect((await failure(nobody.call(list))).code).toBe('upstream.unreachable');
   answer = () => undefined;

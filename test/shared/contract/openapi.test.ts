@@ -44,22 +44,22 @@ describe('the OpenAPI document', () => {
   const document = documentOf(operations);
   const all = Object.values(document.paths).flatMap((path) => Object.values(path));
 
-  it('is of OpenAPI 3.1 and contract version 1.1.1', () => {
+  it('has OpenAPI version 3.1 and contract version 1.1.1', () => {
     expect([document.openapi, document.info.version]).toEqual(['3.1.0', '1.1.1']);
   });
 
-  it('holds every operation once', () => {
+  it('contains every operation once', () => {
     expect(all.map(({ operationId }) => operationId).sort()).toEqual(
       operations.map(({ id }) => id).sort(),
     );
   });
 
-  it('is the same text for the same operations, and JSON', () => {
+  it('is valid JSON and the same text for the same operations', () => {
     expect(JSON.stringify(documentOf(operations))).toBe(JSON.stringify(document));
     expect(JSON.parse(JSON.stringify(document))).toEqual(document);
   });
 
-  it('has examples that its own schemas take', () => {
+  it('has examples that fit its own schemas', () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     // Of the whole document only the schemas are compiled, each with all that it refers to.
     const compiled = (schema: object) =>
@@ -76,7 +76,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('says of every operation how it fails: with ApiError, the codes as examples', () => {
+  it('declares the errors of every operation as ApiError, with the codes as examples', () => {
     for (const { responses, operationId } of all) {
       expect(Object.keys(responses), operationId).toEqual(
         expect.arrayContaining(['400', '401', '403', '429', '500']),
@@ -95,11 +95,11 @@ describe('the OpenAPI document', () => {
     expect(put?.requestBody?.required).toBe(true);
   });
 
-  it('says where a body may be left out', () => {
+  it('declares optional bodies', () => {
     expect(document.paths['/v1/keys/signing/rotate']?.post?.requestBody?.required).toBe(false);
   });
 
-  it('never hides a success behind an error of the same status', () => {
+  it('keeps a success and an error with the same status apart', () => {
     const odd = operation({
       id: 'odd',
       method: 'POST',

@@ -4,18 +4,18 @@ import { formatApiKey, generateApiKey, isApiKey } from '../../../shared/crypto/a
 
 const known = 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ';
 
-it('gives the checksum of the published vector', () => {
+it('the checksum of an API key equals the published vector', () => {
   expect(formatApiKey('0123456789ABCDEFGHIJabcdefghij')).toBe(known);
   expect(isApiKey(known)).toBe(true);
 });
 
-it('makes keys that it recognises, no two alike', () => {
+it('generated API keys are recognised and all different', () => {
   const keys = Array.from({ length: 200 }, generateApiKey);
   expect(keys.every(isApiKey)).toBe(true);
   expect(new Set(keys).size).toBe(200);
 });
 
-it('recognises no key in which one character differs', () => {
+it('an API key with one changed character is not recognised', () => {
   const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
   fc.assert(
     fc.property(
@@ -30,7 +30,7 @@ it('recognises no key in which one character differs', () => {
 });
 
 it.each(['', 'apk_', known.slice(4), `${known} `, `${known}\n`, known.toLowerCase(), `x${known}`])(
-  'recognises no key in %j',
+  '%j is not recognised as an API key',
   (text) => {
     expect(isApiKey(text)).toBe(false);
   },

@@ -16,7 +16,7 @@ const wrapping = { id: 'kek_1', key: Buffer.alloc(32, 7) };
 const secret = Buffer.from('hunter2');
 
 describe('AES-256-GCM', () => {
-  it('gives the published vector', () => {
+  it('equals the published vector', () => {
     const { ct, tag } = encryptGcm(Buffer.alloc(32, 1), secret, {
       aad: '{"id":"cred_1","purpose":"credential","t":"t1","v":1}',
       iv: Buffer.alloc(12, 2),
@@ -37,7 +37,7 @@ describe('AES-256-GCM', () => {
 });
 
 describe('an envelope', () => {
-  it('opens to what was sealed, whatever it was', () => {
+  it('opens to the sealed bytes, for any bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
         const opened = openEnvelope(sealEnvelope(bytes, place, wrapping), place, wrapping);
@@ -56,7 +56,7 @@ describe('an envelope', () => {
     expect(() => openEnvelope(envelope, elsewhere, wrapping)).toThrow();
   });
 
-  it('does not open under another master key, even one of the same name', () => {
+  it('does not open under another master key, even with the same name', () => {
     const envelope = sealEnvelope(secret, place, wrapping);
     expect(() => openEnvelope(envelope, place, { ...wrapping, id: 'kek_2' })).toThrow(
       'another master key',
@@ -72,7 +72,7 @@ describe('an envelope', () => {
     expect(() => openEnvelope(changed, place, wrapping)).toThrow();
   });
 
-  it('does not open with the data key or the ciphertext of another', () => {
+  it('does not open with the data key or the ciphertext of another envelope', () => {
     const one = sealEnvelope(secret, place, wrapping);
     const other = sealEnvelope(secret, place, wrapping);
     expect(() =>
@@ -80,14 +80,14 @@ describe('an envelope', () => {
     ).toThrow();
   });
 
-  it('never repeats itself', () => {
+  it('is never equal to another one for the same bytes', () => {
     const seen = Array.from({ length: 50 }, () => sealEnvelope(secret, place, wrapping));
     expect(new Set(seen.map(({ ct, iv }) => ct + iv)).size).toBe(50);
     expect(new Set(seen.map(({ wrapped_dek }) => wrapped_dek)).size).toBe(50);
   });
 });
 
-it('keys derived for two purposes have nothing to do with each other', () => {
+it('keys derived for two purposes are independent', () => {
   const master = randomBytes(32);
   expect(deriveKey(master, 'kek')).toHaveLength(32);
   expect(deriveKey(master, 'kek')).toEqual(deriveKey(master, 'kek'));

@@ -10,7 +10,7 @@ const message = {
 };
 
 describe('a signed webhook', () => {
-  it('carries the signature that Standard Webhooks gives as its example', () => {
+  it('has the signature of the Standard Webhooks example', () => {
     expect(webhookHeaders(message, [secret])).toEqual({
       'webhook-id': message.id,
       'webhook-timestamp': '1614265330',
@@ -18,7 +18,7 @@ describe('a signed webhook', () => {
     });
   });
 
-  it('is signed by both secrets while one replaces the other', () => {
+  it('has signatures with both secrets during a rotation', () => {
     const other = webhookSecret(Buffer.alloc(32, 7));
     const { 'webhook-signature': both } = webhookHeaders(message, [other, secret]);
     const [first, second] = both.split(' ');
@@ -38,7 +38,7 @@ describe('a signed webhook', () => {
   });
 
   it.each(['', 'whsec_', 'MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', webhookSecret(Buffer.alloc(23))])(
-    'is not signed by %j',
+    'is refused with the secret %j',
     (weak) => {
       expect(() => webhookHeaders(message, [weak])).toThrow(/24 to 64 bytes/);
     },

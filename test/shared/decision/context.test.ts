@@ -7,8 +7,8 @@ import { baseAction, baseState, signedPassport } from '../fixtures.ts';
 const resourceOf = (change: Partial<Action>) =>
   buildContext({ ...baseAction, ...change }, baseState).resource;
 
-describe('what policies see', () => {
-  it('everything that the contract names', () => {
+describe('the policy context', () => {
+  it('contains every field of the contract', () => {
     expect(buildContext(baseAction, { ...baseState, passport: signedPassport() })).toEqual({
       tenant: { id: 'acme', name: 'Acme' },
       agent: { id: '7', name: 'refund-bot', goal: 'support' },
@@ -30,7 +30,7 @@ describe('what policies see', () => {
     });
   });
 
-  it('nothing that is not on record, whatever the request claims', () => {
+  it('contains only stored facts, whatever the request claims', () => {
     const action = { ...baseAction, agentName: 'ceo-bot', goal: 'stated' };
     const state = { ...baseState, agent: undefined, user: undefined, tool: undefined };
     const context = buildContext(action, state);
@@ -43,23 +43,23 @@ describe('what policies see', () => {
     expect(context).not.toHaveProperty('passport');
   });
 
-  it('the goal an agent was registered for, not the one it states', () => {
+  it('contains the registered goal of the agent, not the claimed one', () => {
     const context = buildContext({ ...baseAction, goal: 'anything' }, baseState);
     expect(context.agent).toMatchObject({ goal: 'support' });
   });
 
-  it('no record of another user', () => {
+  it('contains no record of another user', () => {
     const state = { ...baseState, user: { id: 'bob', role: 'admin' } };
     expect(buildContext(baseAction, state).user).toEqual({ id: 'alice' });
   });
 
-  it('nothing of a passport that does not verify', () => {
+  it('contains nothing of a passport that does not verify', () => {
     const passport = { form: 'signature_invalid', detail: 'x' } as const;
     expect(buildContext(baseAction, { ...baseState, passport })).not.toHaveProperty('passport');
   });
 });
 
-describe('resources', () => {
+describe('a resource', () => {
   it.each([
     ['payment:pay_1', { type: 'payment', id: 'pay_1' }],
     ['pay_1', { id: 'pay_1' }],
@@ -73,17 +73,17 @@ describe('resources', () => {
     ['secret/keys:/public/x', { id: 'secret/keys:/public/x' }],
     ['%2Fsecret:/public/x', { id: '%2Fsecret:/public/x' }],
     ['\\\\secret:/public/x', { id: '\\\\secret:/public/x' }],
-  ])('%j is read as %j', (resource, parsed) => {
+  ])('%j is parsed as %j', (resource, parsed) => {
     expect(parseResource(resource)).toEqual(parsed);
   });
 
-  it('a customer resource names its customer', () => {
+  it('of type customer names its customer', () => {
     expect(resourceOf({ resource: 'customer:cus_9', args: {} })).toMatchObject({
       customer_id: 'cus_9',
     });
   });
 
-  it('where resource and arguments disagree, no customer is named', () => {
+  it('names no customer if it contradicts the arguments', () => {
     const resource = resourceOf({ resource: 'customer:cus_9', args: { customer_id: 'cus_1' } });
     expect(resource).not.toHaveProperty('customer_id');
   });
@@ -95,7 +95,7 @@ describe('resources', () => {
     '[["cus_9"]]',
     'true',
   ])(
-    'an argument that is no name, %s, never agrees with the resource, nor breaks the decision',
+    'does not match a customer argument of another type, %s, and the decision continues',
     (text) => {
       const args = { customer_id: JSON.parse(text) };
       const resource = resourceOf({ resource: 'customer:cus_9', args });
@@ -103,13 +103,13 @@ describe('resources', () => {
     },
   );
 
-  it('a customer whose id is a number may be named by it', () => {
+  it('matches a customer id that is a number', () => {
     expect(resourceOf({ resource: 'customer:12', args: { customer_id: 12 } })).toMatchObject({
       customer_id: '12',
     });
   });
 
-  it('no customer is inherited', () => {
+  it('takes no customer from a prototype', () => {
     const args = JSON.parse('{"__proto__": {"customer_id": "cus_1"}}');
     expect(resourceOf({ args })).not.toHaveProperty('customer_id');
   });

@@ -100,7 +100,7 @@ function judge(vector: DecisionVector) {
   return decide(action, state, nowMs);
 }
 
-describe('the story of a decision', () => {
+describe('the stages of a decision', () => {
   const vectors = loadVectors<DecisionVector>('decision/stages.yaml');
 
   it.each(vectors)('$name', (vector) => {
@@ -113,20 +113,20 @@ describe('the story of a decision', () => {
     if (vector.durable !== undefined) expect(claim).toMatchObject({ durable: vector.durable });
   });
 
-  it.each(vectors)('every refusal says what to do: $name', (vector) => {
+  it.each(vectors)('have a next step for every denial: $name', (vector) => {
     const verdict = judge(vector);
     expect(verdict.summary).not.toBe('');
     const isRefusal = verdict.decision !== 'allow' && vector.policies !== 'warn';
     if (isRefusal) expect(verdict.nextSteps.length).toBeGreaterThan(0);
   });
 
-  it.each(vectors)('the same bytes in, the same verdict out: $name', (vector) => {
+  it.each(vectors)('are deterministic: $name', (vector) => {
     expect(judge(vector)).toEqual(judge(vector));
   });
 });
 
-describe('effects', () => {
-  it('a claim outlives the passport it is for', () => {
+describe('the effects of a verdict', () => {
+  it('include a claim that outlives the passport', () => {
     const verdict = decide(baseAction, { ...baseState, passport: signedPassport() }, nowMs);
     const { jti, exp } = signedPassport().claims;
     expect(verdict.effects).toEqual([
@@ -135,7 +135,7 @@ describe('effects', () => {
     expect(verdict.passportJti).toBe(jti);
   });
 
-  it('once the claim is known to be taken, the same decision is a replay', () => {
+  it('are empty for a passport whose claim is known to be taken, which is a replay', () => {
     const taken = { ...baseState, passport: signedPassport({}, { use: 'replayed' }) } as const;
     expect(decide(baseAction, taken, nowMs)).toMatchObject({
       decision: 'deny',
@@ -144,7 +144,7 @@ describe('effects', () => {
     });
   });
 
-  it('an approval is opened on the terms of the rules', () => {
+  it('include an approval with the terms of the rules', () => {
     const terms = { channels: ['chat_a'], minRole: 'admin', quorum: 2, slaSeconds: 60 };
     const policies = alwaysPolicies('require_approval', 'r', terms);
     expect(decide(baseAction, { ...baseState, policies }, nowMs).effects).toEqual([
@@ -152,7 +152,7 @@ describe('effects', () => {
     ]);
   });
 
-  it('arguments that JSON cannot hold faithfully satisfy no approval', () => {
+  it('include no approval for arguments that JSON cannot represent', () => {
     const action = { ...baseAction, args: { note: '\ud800' } };
     const approval = {
       approvalId: 1,
@@ -170,8 +170,8 @@ describe('effects', () => {
   });
 });
 
-describe('what a verdict says', () => {
-  it('the hashes and the risk that it rests on', () => {
+describe('a verdict', () => {
+  it('contains the hashes and the risk that it depends on', () => {
     const verdict = decide(baseAction, baseState, nowMs);
     expect(verdict).toMatchObject({
       riskTier: 'medium',
@@ -182,20 +182,20 @@ describe('what a verdict says', () => {
     expect(verdict.policyHash).toMatch(/^sha256:/);
   });
 
-  it('without a tool on record the passport tells the risk, without one medium', () => {
+  it('has the risk of the passport for an unknown tool, and medium without a passport', () => {
     const state = { ...baseState, tool: undefined };
     const passport = signedPassport({ risk_tier: 'critical' });
     expect(decide(baseAction, { ...state, passport }, nowMs).riskTier).toBe('critical');
     expect(decide(baseAction, state, nowMs).riskTier).toBe('medium');
   });
 
-  it('a kill switch gives its reason', () => {
+  it('contains the reason of a kill switch', () => {
     const killSwitch = { id: 'k', kind: 'block_tool', reason: 'incident 12' } as const;
     const verdict = decide(baseAction, { ...baseState, killSwitches: [killSwitch] }, nowMs);
     expect(verdict.summary).toContain('incident 12');
   });
 
-  it('explains itself in the form of the contract, observed rules only where there are any', () => {
+  it('is explained in the form of the contract, with observed rules only if there are any', () => {
     const verdict = decide(baseAction, baseState, nowMs);
     expect(explainVerdict(verdict)).toEqual({
       summary: verdict.summary,
@@ -207,7 +207,7 @@ describe('what a verdict says', () => {
   });
 });
 
-describe('modes', () => {
+describe('the modes', () => {
   const anyMode = fc.constantFrom(...modes);
   const anyDecision = fc.constantFrom(...decisions);
   const forced = fc.array(
@@ -221,7 +221,7 @@ describe('modes', () => {
   );
   const rank = (mode: Mode) => modes.indexOf(mode);
 
-  it('at an enforcement point neither request nor kill switch loosens the mode', () => {
+  it('are never loosened at an enforcement point by a request or a kill switch', () => {
     fc.assert(
       fc.property(anyMode, fc.option(anyMode), forced, anyDecision, (tenant, asked, ks, given) => {
         const state: DecisionState = {
@@ -241,7 +241,7 @@ describe('modes', () => {
     );
   });
 
-  it('what may proceed in a mode may proceed in every looser one', () => {
+  it('let a call proceed in every looser mode if it proceeds in one', () => {
     fc.assert(
       fc.property(anyMode, anyMode, anyDecision, fc.boolean(), (one, other, given, signed) => {
         const [looser, tighter] = rank(one) <= rank(other) ? [one, other] : [other, one];
@@ -263,7 +263,7 @@ describe('modes', () => {
     );
   });
 
-  it('an armed block stops the call in every mode', () => {
+  it('are all subject to an armed kill switch', () => {
     for (const mode of modes) {
       const state: DecisionState = {
         ...baseState,

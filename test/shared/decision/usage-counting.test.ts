@@ -8,11 +8,11 @@ import { UsageBook } from '../../../shared/usage/usage-book.ts';
 import { baseAction, baseState, nowMs, signedPassport } from '../fixtures.ts';
 import { decider, isTool, policy, rule, tool, usage } from './usage-stage.ts';
 
-describe('what cannot be known', () => {
+describe('unknown usage', () => {
   const unknown = { usage: undefined };
 
   it.each(['allow', 'deny', 'require_approval'] as const)(
-    'refuses what a rule of the decision %s needs',
+    'denies if a rule of the decision %s needs it',
     (decision) => {
       const { ask } = decider(
         policy([rule('allow'), rule(decision, usage('calls_1h', '>=', 1000))]),
@@ -24,7 +24,7 @@ describe('what cannot be known', () => {
     },
   );
 
-  it('refuses nothing that no rule needs it for', () => {
+  it('denies nothing if no matching rule needs it', () => {
     const large: PolicyCondition = { path: 'args.amount', operator: '>', value: 10 };
     const { ask } = decider(
       policy([rule('allow'), rule('deny', large, usage('calls_1h', '>', 5))]),
@@ -33,12 +33,12 @@ describe('what cannot be known', () => {
     expect(ask({ amount: 50 }, nowMs, unknown).reasonCode).toBe('usage.unknown');
   });
 
-  it('leaves a refusal its own reason', () => {
+  it('does not change the reason of another denial', () => {
     const { ask } = decider(policy([rule('deny'), rule('allow', usage('calls_1h', '<', 5))]));
     expect(ask({}, nowMs, unknown)).toMatchObject({ decision: 'deny', reasonCode: 'test.r0' });
   });
 
-  it('refuses nothing for a policy that only observes or warns', () => {
+  it('denies nothing for a policy in monitor or warn', () => {
     for (const mode of ['monitor', 'warn'] as const) {
       const { ask } = decider(
         policy([rule('allow')]),
@@ -48,15 +48,15 @@ describe('what cannot be known', () => {
     }
   });
 
-  it('is an alternative where another condition holds anyway', () => {
+  it('has no effect in an alternative whose other condition holds', () => {
     const any = { any: [isTool, usage('calls_1h', '<', 5)] };
     const { ask } = decider(policy([{ decision: 'allow', when: any }]));
     expect(ask({}, nowMs, unknown).decision).toBe('allow');
   });
 });
 
-describe('what is counted', () => {
-  it('are tools that a budget refers to, for the agents it is for', () => {
+describe('usage is counted', () => {
+  it('for tools that a budget names, and the agents that it applies to', () => {
     const { policies } = decider(
       policy(
         [
@@ -73,13 +73,13 @@ describe('what is counted', () => {
     expect(policies.usage.needsOf('mcp.payments.list', '7')).toBeUndefined();
   });
 
-  it('is nothing at all without a budget', () => {
+  it('for no tool without a budget', () => {
     const { policies, ask } = decider(policy([rule('allow')]));
     expect(policies.usage.isEmpty).toBe(true);
     expect(ask().effects).toEqual([]);
   });
 
-  it('are tools of a glob', () => {
+  it('for tools that match a glob', () => {
     const any = { all: [usage('calls_1h', '<', 5)] };
     const { policies } = decider(
       policy([{ decision: 'allow', when: any }], { applies_to: { tools: ['mcp.payments.*'] } }),
@@ -89,7 +89,7 @@ describe('what is counted', () => {
   });
 });
 
-describe('reaching a verdict', () => {
+describe('reaching a verdict with usage', () => {
   const { policies } = decider(policy([rule('allow', usage('calls_1h', '<', 1))]));
 
   function point(book: UsageBook, spend: () => Promise<boolean>) {
@@ -101,7 +101,7 @@ describe('reaching a verdict', () => {
     return { decideWith, count, spend, claim: async () => 'claimed' as const };
   }
 
-  it('counts once for a passport that is claimed on the way, and not what it then finds used up', async () => {
+  it('counts once for a passport that is claimed, and not for a used one', async () => {
     const book = new UsageBook();
     const at = point(book, async () => true);
     const reached = await Promise.all(
@@ -111,7 +111,7 @@ describe('reaching a verdict', () => {
     expect(new ToolUsage([book.of(tool)]).callsIn1h(nowMs)).toBe(1);
   });
 
-  it('gives back once, however often it is asked to', async () => {
+  it('releases a count once, even if it is asked twice', async () => {
     const book = new UsageBook();
     const { release } = await reachVerdict(
       { action: baseAction, passport: undefined },

@@ -6,14 +6,14 @@ import { mayProceed } from '../../../shared/vocabulary/verdict.ts';
 import { baseState, nowMs } from '../fixtures.ts';
 import { decider, policy, rule, usage } from './usage-stage.ts';
 
-describe('a budget of calls', () => {
-  it('lets through exactly as many as it says', () => {
+describe('a budget of calls in a policy', () => {
+  it('allows exactly as many as it states', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 3))]));
     const decisions = [1, 2, 3, 4, 5].map(() => ask().decision);
     expect(decisions).toEqual(['allow', 'allow', 'allow', 'deny', 'deny']);
   });
 
-  it('says when it resets, in steps, in details, and to the minute; then it does', () => {
+  it('is reported with its reset time in next steps and details, and resets then', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 2))]));
     ask({}, nowMs);
     ask({}, nowMs + 5 * minuteMs);
@@ -28,7 +28,7 @@ describe('a budget of calls', () => {
     expect(ask({}, resetsAtMs).decision).toBe('allow');
   });
 
-  it('as a deny rule names its own reason, and resets as well', () => {
+  it('in a deny rule gives the rule’s own reason, with the reset time', () => {
     const { ask } = decider(policy([rule('allow'), rule('deny', usage('calls_24h', '>=', 1))]));
     expect(ask().decision).toBe('allow');
     expect(ask()).toMatchObject({
@@ -38,7 +38,7 @@ describe('a budget of calls', () => {
     });
   });
 
-  it('may ask a human beyond it; what is asked counts when it is granted, and not before', () => {
+  it('can require an approval beyond it; such a call is counted when it is granted', () => {
     const { ask } = decider(
       policy([rule('allow'), rule('require_approval', usage('calls_1h', '>=', 1))]),
     );
@@ -50,12 +50,12 @@ describe('a budget of calls', () => {
     expect(effectIn(waiting, 'open_approval')).toBeDefined();
   });
 
-  it('is no reason where another rule refuses all the same', () => {
+  it('is not the reported reason if another rule denies', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 1)), rule('deny')]));
     expect(ask()).toMatchObject({ decision: 'deny', reasonCode: 'test.r1', resetsAtMs: undefined });
   });
 
-  it('counts what is refused and not enforced, and reports the refusal', () => {
+  it('counts a call that is denied but not enforced, and reports the denial', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 1))]));
     const monitor = { tenant: { ...baseState.tenant, mode: 'monitor' as const } };
     const verdicts = [1, 2, 3].map(() => ask({}, nowMs, monitor));
@@ -65,7 +65,7 @@ describe('a budget of calls', () => {
     expect(ask({}, nowMs).decision).toBe('deny');
   });
 
-  it('of a policy in monitor is counted and observed, and decides nothing', () => {
+  it('of a policy in monitor is counted and observed, and has no effect', () => {
     const { ask } = decider(
       policy([rule('allow')]),
       policy([rule('deny', usage('calls_1h', '>=', 1))], { id: 'watch', mode: 'monitor' }),
@@ -77,17 +77,17 @@ describe('a budget of calls', () => {
     });
   });
 
-  it('compares with another value of the context as well', () => {
+  it('can be compared with another value of the context', () => {
     const limit = { path: 'usage.calls_1h', operator: '<', value: { $ref: 'args.limit' } } as const;
     const { ask } = decider(policy([rule('allow', limit)]));
     expect([1, 2, 3].map(() => ask({ limit: 2 }).decision)).toEqual(['allow', 'allow', 'deny']);
   });
 });
 
-describe('a budget of a sum', () => {
+describe('a budget of a sum in a policy', () => {
   const budget = policy([rule('allow', usage('sum_24h.amount', '<=', 100))]);
 
-  it('holds the value of the call itself: no single call passes it', () => {
+  it('includes the value of the call itself, so no single call exceeds it', () => {
     const { ask } = decider(budget);
     expect(ask({ amount: 101 })).toMatchObject({ decision: 'deny', resetsAtMs: undefined });
     expect(ask({ amount: 60 }).decision).toBe('allow');
@@ -99,7 +99,7 @@ describe('a budget of a sum', () => {
     });
   });
 
-  it('is not given back by negative values, nor dodged by text', () => {
+  it('is not reduced by negative values, and counts numeric text', () => {
     const { ask } = decider(budget);
     expect(ask({ amount: '60' }).decision).toBe('allow');
     expect(ask({ amount: -1000 }).decision).toBe('allow');
@@ -109,7 +109,7 @@ describe('a budget of a sum', () => {
   });
 
   it.each(['20 EUR', '1e1', null, [5], { value: 5 }])(
-    'permits nothing where nobody can say what %j adds',
+    'allows no call whose value %j cannot be counted',
     (amount) => {
       expect(decider(budget).ask({ amount })).toMatchObject({
         decision: 'deny',
@@ -118,7 +118,7 @@ describe('a budget of a sum', () => {
     },
   );
 
-  it('as a refusal holds back what nobody can read, too, once it is passed', () => {
+  it('in a deny rule also denies values that cannot be counted, after it is exceeded', () => {
     const { ask } = decider(
       policy([rule('allow'), rule('deny', usage('sum_24h.amount', '>', 100))]),
     );
@@ -141,7 +141,7 @@ describe('a budget of a sum', () => {
     ]);
   });
 
-  it('tells paths apart of which one begins with the other', () => {
+  it('distinguishes paths of which one is a prefix of the other', () => {
     const { ask } = decider(
       policy([
         rule('allow'),

@@ -81,12 +81,12 @@ describe('the intersection of two globs', () => {
     expect(meet(other, one)).toBe(expected);
   });
 
-  it('counts / and : as separators in resources only', () => {
+  it('treats / and : as separators in resources only', () => {
     expect(meet('repo:*', 'repo:**/app', 'resource')).toBe(false);
     expect(meet('repo:*', 'repo:**/app', 'tool')).toBe(true);
   });
 
-  it('exists exactly if some text is matched by both', () => {
+  it('is found if and only if some text matches both', () => {
     fc.assert(
       fc.property(globsOf(3), globsOf(3), kinds, (one, other, kind) => {
         const [first, second] = [compileGlob(one, kind), compileGlob(other, kind)];
@@ -112,7 +112,7 @@ describe('the intersection of two globs', () => {
     );
   });
 
-  it('is never denied for two globs of one text, whatever became a star', () => {
+  it('is found for any two globs of one text', () => {
     const text = fc.string({
       unit: fc.constantFrom('a', 'b', '.', '/', ':'),
       minLength: 1,
@@ -156,22 +156,22 @@ describe('the intersection of two globs', () => {
   });
 });
 
-describe('an intersection that exceeds its budget', () => {
+describe('an intersection that exceeds its work budget', () => {
   const long = `${'*a'.repeat(100)}b`;
   const apart = `${'*a'.repeat(100)}.*b`;
   const few = () => ({ steps: 1_000 });
 
-  it('counts as no where secrets are handed out, and as yes where they are invalidated', () => {
+  it('counts as none when secrets are delivered, and as one when they are invalidated', () => {
     expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool', few())).toBe(false);
     expect(globsMayIntersect([long], [apart], 'tool', few())).toBe(true);
   });
 
-  it('is decided exactly within the default budget, for the longest globs', () => {
+  it('does not occur within the default budget for the longest globs', () => {
     expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool')).toBe(true);
     expect(globsMayIntersect([long], [apart], 'tool')).toBe(false);
   });
 
-  it('shares one budget over all pairs of a question', () => {
+  it('exhausts one budget that all pairs share', () => {
     const many = Array.from({ length: 1_000 }, (_, index) => `${index}*${long}`);
     const budget = { steps: 10_000 };
     expect(
@@ -185,7 +185,7 @@ describe('an intersection that exceeds its budget', () => {
     expect(budget.steps).toBeLessThanOrEqual(0);
   });
 
-  it('still finds a certain meeting among undecided pairs', () => {
+  it('does not prevent finding another certain intersection', () => {
     expect(globsCertainlyIntersect(['pay.refund', long], ['pay.*'], 'tool', few())).toBe(true);
   });
 });

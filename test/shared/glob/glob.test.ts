@@ -39,17 +39,17 @@ const manyLetters = Array.from({ length: 120 }, (_, at) => String.fromCharCode(0
 /** Up to the bounds of the API: a thousand entries of 256 characters on either side. */
 const hostileTools: [string, string[], string[]][] = [
   [
-    'globs of many stars',
+    'globs with many stars',
     thousand((at) => `${'*a'.repeat(120)}x${at}*a`),
     thousand((at) => `${'*a'.repeat(120)}${at}*a`),
   ],
   [
-    'long ids and globs of many stars',
+    'long ids and globs with many stars',
     thousand((at) => `${'a'.repeat(250)}${at}a`),
     thousand((at) => `${'*a'.repeat(120)}*${at}*a`),
   ],
   [
-    'globs of many letters',
+    'globs with many letters',
     thousand((at) => `**${manyLetters}**${at}**a`),
     thousand((at) => `**${manyLetters}*${at}*a`),
   ],
@@ -108,7 +108,7 @@ describe('globs', () => {
     expect(matches(pattern, text, 'resource')).toBe(expected);
   });
 
-  it('mean the same as their plain description, for any pattern and text', () => {
+  it('match the same texts as an equivalent regular expression', () => {
     fc.assert(
       fc.property(globs, texts, kinds, (pattern, text, kind) => {
         expect(matches(pattern, text, kind)).toBe(oracle(pattern, kind).test(text));
@@ -117,7 +117,7 @@ describe('globs', () => {
     );
   });
 
-  it('take time linear in the text, whatever the pattern', () => {
+  it('take time linear in the text for any pattern', () => {
     const pattern = `${'*a'.repeat(30)}b`;
     const text = 'a'.repeat(20_000);
     const before = processorMs();
@@ -125,13 +125,13 @@ describe('globs', () => {
     expect(processorMs() - before).toBeLessThan(2_000);
   });
 
-  it('match when any of several does', () => {
+  it('match if any of several does', () => {
     expect(matchesAnyGlob(['a.b', 'mcp.*'], 'mcp.x', 'tool')).toBe(true);
     expect(matchesAnyGlob([], 'mcp.x', 'tool')).toBe(false);
   });
 });
 
-describe('covering', () => {
+describe('the coverage of a glob by another', () => {
   it.each([
     ['mcp.pay.*', 'mcp.pay.refund', true],
     ['mcp.pay.*', 'mcp.pay.*', true],
@@ -150,7 +150,7 @@ describe('covering', () => {
     expect(globCovers(general, specific, 'tool')).toBe(expected);
   });
 
-  it('never lets a text through that the covering glob refuses', () => {
+  it('permits no text that the covering glob refuses', () => {
     fc.assert(
       fc.property(globs, globs, texts, kinds, (general, specific, text, kind) => {
         if (!globCovers(general, specific, kind)) return;
@@ -160,7 +160,7 @@ describe('covering', () => {
     );
   });
 
-  it('treats a pair as not covered that costs more work than is left, and charges it first', () => {
+  it('is denied for a pair that costs more work than is left, and the work is charged first', () => {
     const work = { left: 10_000 };
     const spent = wordOperationsOf(() => {
       expect(globCovers(`${'**a*b'.repeat(20)}*c`, `${'**a*'.repeat(40)}c`, 'tool', work)).toBe(
@@ -176,7 +176,7 @@ describe('covering', () => {
 });
 
 describe('clamping requested tools to capabilities', () => {
-  it('keeps what one capability covers whole, once and in order', () => {
+  it('keeps each glob that one capability covers, once and in order', () => {
     expect(
       clampTools(
         ['mcp.pay.refund', 'mcp.pay.*', 'mcp.**', 'crm.read', 'mcp.pay.refund'],
@@ -185,21 +185,21 @@ describe('clamping requested tools to capabilities', () => {
     ).toEqual(['mcp.pay.refund', 'mcp.pay.*']);
   });
 
-  it('drops a glob that reaches beyond every capability, even if several together cover it', () => {
+  it('drops a glob that no single capability covers, even if several together cover it', () => {
     expect(clampTools(['*', 'mcp.*'], ['mcp.a*', 'mcp.b'])).toEqual([]);
   });
 
-  it.each(hostileTools)('bounds the work of %s', (_, requested, capabilities) => {
+  it.each(hostileTools)('limits the work for %s', (_, requested, capabilities) => {
     const spent = wordOperationsOf(() => clampTools(requested, capabilities));
     expect(spent).toBeLessThanOrEqual(clampWorkMax);
   });
 
-  it('gives no tool whose coverage costs more work than is left', () => {
+  it('returns no tool whose coverage costs more work than is left', () => {
     expect(clampTools(['mcp.a.b'], ['mcp.*.b'], { left: 10_000 })).toEqual(['mcp.a.b']);
     expect(clampTools(['mcp.a.b'], ['mcp.*.b'], { left: 10 })).toEqual([]);
   });
 
-  it('settles a thousand ordinary tools by a thousand capabilities', () => {
+  it('compares a thousand common tools with a thousand capabilities', () => {
     const same = thousand((at) => `area${at}.thing.*`);
     expect(clampTools(same, same)).toEqual(same);
     const tools = thousand((at) => `area${at}.thing.read`);
@@ -207,7 +207,7 @@ describe('clamping requested tools to capabilities', () => {
     expect(clampTools(tools, ['area1.**', 'area2.thing.*'])).toHaveLength(2);
   });
 
-  it('gives nothing to an agent without capabilities', () => {
+  it('returns nothing for an agent without capabilities', () => {
     expect(clampTools(['mcp.pay.refund'], [])).toEqual([]);
   });
 });

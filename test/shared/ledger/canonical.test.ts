@@ -45,7 +45,7 @@ const anyEvent = fc.record({
 });
 
 describe('the canonical text of an event', () => {
-  it('is the JCS form of the event with tenant, position and seq inside', () => {
+  it('is the JCS form of the event with tenant, position and seq', () => {
     expect(canonicalEvent(event, place)).toBe(
       '{"agent_id":"7","chain_id":"agent:7","data":{"args":{"amount":12}},"decision":"allow","id":"ev_1",' +
         '"occurred_at":"2026-07-01T09:00:00.000Z","position":42,"reason_code":"ok","resource":"customer:12",' +
@@ -54,7 +54,7 @@ describe('the canonical text of an event', () => {
     );
   });
 
-  it('is what an independent implementation of RFC 8785 writes, whatever the event holds', () => {
+  it('equals that of an independent implementation of RFC 8785, for any event', () => {
     fc.assert(
       fc.property(anyEvent, fc.nat(), fc.nat(), (any, position, seq) => {
         const sealed = { ...any, tenant: 'acme', position, seq };
@@ -64,7 +64,7 @@ describe('the canonical text of an event', () => {
     );
   });
 
-  it('is the same for members in any order', () => {
+  it('is equal for members in any order', () => {
     const shuffled = Object.fromEntries(
       Object.entries(event).reverse(),
     ) as unknown as EvidenceEvent;
@@ -73,12 +73,12 @@ describe('the canonical text of an event', () => {
     expect(canonicalEvent(nested, place)).toContain('{"a":{"b":null,"y":[{"c":2,"d":1}]},"z":1}');
   });
 
-  it('writes integer-like keys in the order of JCS and not of the engine', () => {
+  it('has integer-like keys in the order of JCS, not of the JavaScript engine', () => {
     const data = { 9: 'nine', 10: 'ten', a: 1 };
     expect(canonicalEvent({ ...event, data }, place)).toContain('{"10":"ten","9":"nine","a":1}');
   });
 
-  it('tells tenants, positions and chains apart', () => {
+  it('differs between tenants, positions and chains', () => {
     const texts = [
       canonicalEvent(event, place),
       canonicalEvent(event, { ...place, tenantId: 'other' }),
@@ -89,7 +89,7 @@ describe('the canonical text of an event', () => {
     expect(new Set(texts).size).toBe(texts.length);
   });
 
-  it('cannot be made to look like another place by what an event holds', () => {
+  it('cannot imitate another position with text in the event', () => {
     const forged = {
       ...event,
       occurred_at: '","position":43,"x":"',
@@ -100,21 +100,21 @@ describe('the canonical text of an event', () => {
   });
 
   it.each([
-    ['a lone surrogate in a text', { data: { text: '\ud800' } }],
-    ['a lone surrogate in a key', { data: { '\udc00': 1 } }],
-    ['a lone surrogate beside data', { tool: '\ud800' }],
+    ['an unpaired surrogate in a text', { data: { text: '\ud800' } }],
+    ['an unpaired surrogate in a key', { data: { '\udc00': 1 } }],
+    ['an unpaired surrogate outside data', { tool: '\ud800' }],
     ['infinity', { data: { n: Number.POSITIVE_INFINITY } }],
     ['NaN', { data: { n: Number.NaN } }],
     ['a function', { data: { f: (() => 1) as never } }],
     ['a big integer', { data: { n: 1n as never } }],
     ['a hole in an array', { data: { list: new Array(2) as never } }],
     ['undefined in an array', { data: { list: [undefined] as never } }],
-    ['depth without end', { data: nested(200) }],
+    ['endless nesting', { data: nested(200) }],
   ])('refuses %s', (_what, fields) => {
     expect(() => canonicalEvent({ ...event, ...fields }, place)).toThrow();
   });
 
-  it('leaves out absent members and writes minus zero as zero', () => {
+  it('omits undefined members and writes minus zero as zero', () => {
     const bare = { ...event, agent_id: undefined, data: { a: undefined, b: -0 } };
     expect(canonicalEvent(bare, place)).toContain('{"chain_id":"agent:7","data":{"b":0},');
   });
@@ -127,7 +127,7 @@ function nested(depth: number) {
 }
 
 describe('the hash of an event', () => {
-  it('is SHA-256 over the predecessor’s hash, a line feed and the text', () => {
+  it('is SHA-256 over the previous hash, a line feed and the text', () => {
     // printf 'sha256:<64 zeros>\n{}' | sha256sum
     expect(eventHash(genesisHash, '{}')).toBe(
       'sha256:aceb32241c60f8a6e2b47ee3c8c04becfd38a917fa7183113898214f2d5f6490',

@@ -38,7 +38,7 @@ const hex = (buffers: readonly Buffer[]) => buffers.map((buffer) => buffer.toStr
 const flip = (buffer: Buffer) =>
   Buffer.from(buffer.map((byte, at) => (at === 7 ? byte ^ 1 : byte)));
 
-describe('the tree', () => {
+describe('the Merkle tree', () => {
   it('has the roots and the proof of the published vectors', () => {
     const leaves = ['a', 'b', 'c'].map((text) => leafHash(Buffer.from(text)));
     expect(emptyRoot.toString('hex')).toBe(
@@ -60,7 +60,7 @@ describe('the tree', () => {
     expect(leafOf(`sha256:${'00'.repeat(32)}`)).toEqual(leafHash(Buffer.alloc(32)));
   });
 
-  it('grown leaf by leaf has the root that RFC 6962 defines, at every size', () => {
+  it('has the root of RFC 6962 at every size, leaf by leaf', () => {
     const leaves = leavesOf(130);
     const frontier = new Frontier();
     for (const [index, leaf] of leaves.entries()) {
@@ -69,7 +69,7 @@ describe('the tree', () => {
     }
   });
 
-  it('goes on from a frontier that was stored, and refuses one of the wrong shape', () => {
+  it('continues from a stored frontier, and refuses one with the wrong shape', () => {
     const leaves = leavesOf(77);
     const stored = frontierOf(leaves.slice(0, 41));
     const frontier = new Frontier(stored.size, stored.roots);
@@ -79,7 +79,7 @@ describe('the tree', () => {
     expect(() => new Frontier(0, stored.roots)).toThrow(TypeError);
   });
 
-  it('counts beyond 32 bits', () => {
+  it('has sizes beyond 32 bits', () => {
     const size = 2 ** 40 - 1;
     const roots = leavesOf(40);
     const frontier = new Frontier(size, roots);
@@ -90,7 +90,7 @@ describe('the tree', () => {
 });
 
 describe('an inclusion proof', () => {
-  it('proves every leaf of every tree, and nothing else', () => {
+  it('verifies for every leaf of every tree, and for no other leaf', () => {
     for (let size = 1; size <= 40; size++) {
       const leaves = leavesOf(size);
       const root = treeHash(leaves);
@@ -108,14 +108,14 @@ describe('an inclusion proof', () => {
     }
   });
 
-  it.each([-1, 0.5, Number.NaN, 2 ** 60])('of leaf %d is none', (index) => {
+  it.each([-1, 0.5, Number.NaN, 2 ** 60])('is rejected for leaf %d of a tree of one', (index) => {
     const [leaf = emptyRoot] = leavesOf(1);
     expect(verifyInclusion({ leaf, index, size: 1, root: leaf }, [])).toBe(false);
   });
 });
 
 describe('a consistency proof', () => {
-  it('proves that every earlier tree is the beginning of a later one, and nothing else', () => {
+  it('verifies for every earlier size of a tree, and for no other tree', () => {
     for (let size = 1; size <= 32; size++) {
       const leaves = leavesOf(size);
       const root = treeHash(leaves);
@@ -134,7 +134,7 @@ describe('a consistency proof', () => {
     }
   });
 
-  it('does not join a ledger to a fork of it', () => {
+  it('is rejected for a fork of the ledger', () => {
     fc.assert(
       fc.property(fc.integer({ min: 2, max: 60 }), fc.nat(), fc.nat(), (size, a, b) => {
         const before = 1 + (a % (size - 1));
@@ -150,7 +150,7 @@ describe('a consistency proof', () => {
     );
   });
 
-  it('needs as many hashes as the tree is high, not as it is wide', () => {
+  it('has a length logarithmic in the size of the tree', () => {
     expect(hex([])).toEqual([]);
     expect(consistencyRanges(999_999, 2_000_000).length).toBeLessThan(25);
     expect(inclusionRanges(1_234_567, 2_000_000).length).toBeLessThan(25);

@@ -36,7 +36,7 @@ const tree = new Frontier();
 for (const leaf of leaves) tree.append(leaf);
 
 describe('a checkpoint', () => {
-  it('is signed to the byte as others write it', () => {
+  it('has the bytes that other implementations sign', () => {
     expect(vkeyOf(origin, key.publicJwk)).toBe(vkey);
     expect(signCheckpoint({ origin, size: 3, root: tree.root() }, key)).toBe(note);
     const proof = [Buffer.from('sTeYX/SE+2ANuTEHx3sDZcgNePW0Kd7Q/Zc2HQd5mes=', 'base64')];
@@ -44,7 +44,7 @@ describe('a checkpoint', () => {
     expect(verifyInclusion({ leaf, index: 2, size: 3, root: tree.root() }, proof)).toBe(true);
   });
 
-  it('is opened by the key that signed it, for the ledger that it names', () => {
+  it('opens with the key that signed it, for the ledger that it names', () => {
     const other = generateSigningKey().publicJwk;
     const opened = openCheckpoint(note, [other, key.publicJwk], origin);
     expect(opened).toEqual({
@@ -57,7 +57,7 @@ describe('a checkpoint', () => {
     expect(openCheckpoint(note, [key.publicJwk], 'gateway.example/t/2')).toBeUndefined();
   });
 
-  it('is not opened after any change of a byte', () => {
+  it('does not open after the change of any byte', () => {
     for (let at = 0; at < note.length; at++) {
       const changed = `${note.slice(0, at)}${note[at] === 'A' ? 'B' : 'A'}${note.slice(at + 1)}`;
       expect(openCheckpoint(changed, [key.publicJwk], origin), `byte ${at}`).toBeUndefined();
@@ -66,16 +66,16 @@ describe('a checkpoint', () => {
 
   it.each([
     ['without a root', `${origin}\n3\n`],
-    ['of a size with leading zeros', `${origin}\n03\n${'A'.repeat(43)}=\n`],
-    ['of a size beyond all numbers', `${origin}\n${'9'.repeat(20)}\n${'A'.repeat(43)}=\n`],
-    ['of a root that is too short', `${origin}\n3\nAAAA\n`],
-    ['of an origin with spaces', `two words\n3\n${'A'.repeat(43)}=\n`],
-  ])('is not read %s', (_what, text) => {
+    ['with a size that has leading zeros', `${origin}\n03\n${'A'.repeat(43)}=\n`],
+    ['with a size that is too large', `${origin}\n${'9'.repeat(20)}\n${'A'.repeat(43)}=\n`],
+    ['with a root that is too short', `${origin}\n3\nAAAA\n`],
+    ['with an origin that contains spaces', `two words\n3\n${'A'.repeat(43)}=\n`],
+  ])('is rejected %s', (_what, text) => {
     expect(parseCheckpointText(text)).toBeUndefined();
     expect(openCheckpoint(signNote(text, origin, key), [key.publicJwk])).toBeUndefined();
   });
 
-  it('names tenants so that no two share an origin', () => {
+  it('has a different origin for every tenant', () => {
     const names = ['a', 'a/t/b', 'a b', 'a+b', 'ä', 'a%20b'];
     const origins = names.map((name) => ledgerOrigin('gateway.example', name));
     expect(new Set(origins).size).toBe(names.length);
@@ -97,7 +97,7 @@ describe('a note', () => {
   const name = 'witness.example/w1';
   const witnessKey = parseVkey(vkeyOf(name, witness.publicJwk, 'cosignature'));
 
-  it('carries cosignatures, each with the time that its witness signed', () => {
+  it('can have cosignatures, each with the time at which its witness signed', () => {
     const cosigned = `${note}${cosign(text, { name, key: witness, timeSeconds: 1_700_000_000 })}\n`;
     const opened = openNote(cosigned, [parseVkey(vkey), witnessKey]);
     expect(opened?.text).toBe(text);
@@ -107,14 +107,14 @@ describe('a note', () => {
     ]);
   });
 
-  it('is refused whole where the signature of a known key is false', () => {
+  it('is rejected if a signature of a known key is invalid', () => {
     const false_ = cosign(`${text}more\n`, { name, key: witness, timeSeconds: 1_700_000_000 });
     expect(openNote(`${note}${false_}\n`, [parseVkey(vkey), witnessKey])).toBeUndefined();
     // Nobody asked about this witness: whatever it signed says nothing.
     expect(openNote(`${note}${false_}\n`, [parseVkey(vkey)])).toBeDefined();
   });
 
-  it('does not take a cosignature for a signature of the ledger itself, nor the other way round', () => {
+  it('does not accept a cosignature as the ledger’s signature, or the reverse', () => {
     const asLog = parseVkey(vkeyOf(name, witness.publicJwk));
     const cosigned = `${note}${cosign(text, { name, key: witness, timeSeconds: 1 })}\n`;
     expect(openNote(cosigned, [asLog])).toBeUndefined();
@@ -123,17 +123,17 @@ describe('a note', () => {
   });
 
   it.each([
-    ['text that does not end its last line', note.replace('=\n\n', '=\n')],
+    ['text without a final line break', note.replace('=\n\n', '=\n')],
     ['no signatures', `${text}\n`],
     ['a signature without its dash', note.replace('— ', '- ')],
-    ['base64 with something behind it', note.replace('rwg=', 'rwg=A')],
+    ['base64 with trailing characters', note.replace('rwg=', 'rwg=A')],
     ['a control character', note.replace('3\n', '3\r\n')],
     ['text after its signatures', `${note}more\n`],
-  ])('is not read with %s', (_what, broken) => {
+  ])('is rejected with %s', (_what, broken) => {
     expect(parseNote(broken)).toBeUndefined();
   });
 
-  it('has verifier keys whose hash binds name and key', () => {
+  it('has verifier keys with a hash over name and key', () => {
     expect(parseVkey(vkey).keyHash).toEqual(
       hash(
         'sha256',

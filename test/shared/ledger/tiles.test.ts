@@ -43,8 +43,8 @@ function rootFromLeaves({ start, end }: LeafRange): Buffer {
 
 const size = fc.integer({ min: 1, max: leaves.length });
 
-describe('the root of a subtree from tiles', () => {
-  it('is that from its leaves, for every step of every proof', () => {
+describe('the root of a subtree computed from tiles', () => {
+  it('equals the root computed from leaves, for every step of every proof', () => {
     const anywhere = fc.record({ size, at: fc.nat() });
     fc.assert(
       fc.property(anywhere, ({ size: total, at }) => {
@@ -61,7 +61,7 @@ describe('the root of a subtree from tiles', () => {
     );
   });
 
-  it('takes hashes of whole tiles only, and less than a tile of each level for each full subtree', () => {
+  it('reads only hashes of stored tiles, less than a tile for each level and full subtree', () => {
     fc.assert(
       fc.property(size, (total) => {
         for (const span of spansOf({ start: 0, end: total })) {
@@ -72,7 +72,7 @@ describe('the root of a subtree from tiles', () => {
     );
   });
 
-  it('of two billion leaves takes a few hundred hashes', () => {
+  it('reads a few hundred hashes for two billion leaves', () => {
     const total = 2_000_000_000;
     const ranges = [...inclusionRanges(1_234_567_890, total), { start: 0, end: total }];
     const hashes = ranges.flatMap(spansOf).map(({ start, end }) => end - start);
@@ -87,13 +87,13 @@ describe('the path of a tile', () => {
     [999, '999'],
     [1_000, 'x001/000'],
     [1_234_067, 'x001/x234/067'],
-  ])('of index %i is %s', (index, path) => {
+  ])('for index %i is %s', (index, path) => {
     expect(tilePath(index)).toBe(path);
     expect(parseTilePath(path)).toEqual({ index, width: 256 });
     expect(parseTilePath(`${path}.p/3`)).toEqual({ index, width: 3 });
   });
 
-  it('is read back from every index', () => {
+  it('is parsed back to every index', () => {
     fc.assert(
       fc.property(
         fc.nat({ max: 999_999_999_999 }),
@@ -123,7 +123,7 @@ describe('the path of a tile', () => {
     '000\n',
     '٠٠٠',
     '-01',
-  ])('is not %j', (path) => {
+  ])('is rejected: %j', (path) => {
     expect(parseTilePath(path)).toBeUndefined();
   });
 });

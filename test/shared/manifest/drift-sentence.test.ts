@@ -53,7 +53,7 @@ const changes = {
 } as const;
 
 it.each(Object.entries(changes))(
-  '%s is told in one sentence with its path',
+  'drift of class %s is described in a sentence with its path',
   (name, [change, at]) => {
     const drifts = classifyDrift(
       parseManifest(before),
@@ -71,7 +71,7 @@ it.each(Object.entries(changes))(
   },
 );
 
-it('side_effect_added is told apart from a reading tool that begins to write', () => {
+it('side_effect_added is described differently from read_to_write_conversion', () => {
   const writing = { ...before, sideEffectProfile: ['write'] };
   const [drift] = classifyDrift(
     parseManifest(writing),

@@ -38,7 +38,7 @@ describe('drift of a manifest', () => {
     expect(driftReason(drifts)).toBe(material[0] && `tool.${material[0][0]}`);
   });
 
-  it('nothing that changes the hash goes unreported', () => {
+  it('is reported for every change of the hash', () => {
     const fields = fc.record(
       {
         description: fc.constantFrom('a', 'b'),
@@ -71,7 +71,7 @@ describe('drift of an input schema', () => {
     expect(changes.map(({ kind, path }) => [kind, path])).toEqual(vector.changes);
   });
 
-  it.each(vectors)('material unless only narrowed: $name', (vector) => {
+  it.each(vectors)('is material except for narrowing: $name', (vector) => {
     const drifts = classifyDrift(
       manifestOf({ inputSchema: vector.before }),
       manifestOf({ inputSchema: vector.after }),
@@ -79,7 +79,7 @@ describe('drift of an input schema', () => {
     expect(isMaterial(drifts)).toBe(vector.changes.some(([kind]) => kind !== 'narrowed'));
   });
 
-  it('what only a narrowed schema accepts, the old one accepted', () => {
+  it('is reported as narrowing only if the old schema accepts whatever the new one accepts', () => {
     const leaf = fc.record(
       {
         type: fc.constantFrom('integer', 'number', 'string'),
@@ -124,7 +124,7 @@ describe('drift of an input schema', () => {
   });
 });
 
-describe('where a tool stands after a new version', () => {
+describe('the approval status of a tool after a new version', () => {
   const material = classifyDrift(
     manifestOf({ description: 'a' }),
     manifestOf({ description: 'b' }),
@@ -135,7 +135,7 @@ describe('where a tool stands after a new version', () => {
   );
   const standing = { manifestHash: 'h1', approvedHash: 'h1', approvalStatus: 'approved' } as const;
 
-  it.each(['low', 'medium'] as const)('a first manifest of %s risk is approved', (riskTier) => {
+  it.each(['low', 'medium'] as const)('is approved for a first manifest of %s risk', (riskTier) => {
     expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toEqual({
       approvalStatus: 'approved',
       approvedHash: 'h1',
@@ -143,14 +143,17 @@ describe('where a tool stands after a new version', () => {
     });
   });
 
-  it.each(['high', 'critical'] as const)('a first manifest of %s risk waits', (riskTier) => {
-    expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toMatchObject({
-      approvalStatus: 'pending_approval',
-      approvedHash: undefined,
-    });
-  });
+  it.each(['high', 'critical'] as const)(
+    'is pending for a first manifest of %s risk',
+    (riskTier) => {
+      expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toMatchObject({
+        approvalStatus: 'pending_approval',
+        approvedHash: undefined,
+      });
+    },
+  );
 
-  it('a manifest that waits is not approved by calling itself harmless', () => {
+  it('remains pending if a new manifest declares a lower risk', () => {
     const waiting = { manifestHash: 'h1', approvalStatus: 'pending_approval' } as const;
     expect(
       nextStatus({ hash: 'h2', riskTier: 'low', standing: waiting, drifts: [] }),
@@ -159,7 +162,7 @@ describe('where a tool stands after a new version', () => {
     });
   });
 
-  it('material drift asks again and keeps what was approved', () => {
+  it('requires a new approval after material drift, and keeps the approved hash', () => {
     expect(nextStatus({ hash: 'h2', riskTier: 'low', standing, drifts: material })).toEqual({
       approvalStatus: 'reapproval_required',
       approvedHash: 'h1',
@@ -167,14 +170,14 @@ describe('where a tool stands after a new version', () => {
     });
   });
 
-  it('pure narrowing stays approved', () => {
+  it('remains approved after pure narrowing', () => {
     expect(nextStatus({ hash: 'h2', riskTier: 'low', standing, drifts: narrower })).toMatchObject({
       approvalStatus: 'approved',
       approvedHash: 'h2',
     });
   });
 
-  it('going back to what was approved needs nobody', () => {
+  it('is approved if the tool returns to the approved version', () => {
     const drifted = {
       ...standing,
       manifestHash: 'h2',
@@ -187,7 +190,7 @@ describe('where a tool stands after a new version', () => {
     });
   });
 
-  it('a rejected manifest stays rejected, and another version of it waits', () => {
+  it('remains rejected for a rejected manifest, and is pending for another version', () => {
     const rejected = { manifestHash: 'h1', approvalStatus: 'rejected' } as const;
     const again = (hash: string) =>
       nextStatus({ hash, riskTier: 'low', standing: rejected, drifts: [] }).approvalStatus;

@@ -23,8 +23,8 @@ const full = {
   sensitiveDataExposure: 'pii',
 };
 
-describe('normalising manifests', () => {
-  it('keeps every field of a full manifest, sets sorted', () => {
+describe('normalising a manifest', () => {
+  it('keeps every field of a full manifest, with sorted sets', () => {
     expect(parseManifest(full)).toEqual({
       ...full,
       inputSchema: { ...full.inputSchema, required: ['a', 'b'] },
@@ -33,19 +33,19 @@ describe('normalising manifests', () => {
     });
   });
 
-  it('a name is enough, and says nothing of the risk', () => {
+  it('accepts a name only, with the default risk', () => {
     const manifest = parseManifest({ name: 'x' });
     expect(manifest).toEqual({ name: 'x' });
     expect(riskTierOf(manifest)).toBe('medium');
   });
 
-  it('a bundle of several tools registers its own name only', () => {
+  it('registers a bundle of several tools under its own name only', () => {
     expect(parseManifest({ name: 'bundle', tools: [{ name: 'a' }, { name: 'b' }] }).name).toBe(
       'bundle',
     );
   });
 
-  it('is a fixed point: a normal form is its own', () => {
+  it('is idempotent', () => {
     const once = parseManifest(full);
     expect(parseManifest(once)).toEqual(once);
     expect(manifestHash(parseManifest(once))).toBe(manifestHash(once));
@@ -74,7 +74,7 @@ describe('normalising manifests', () => {
     [{ name: 'x', riskTier: 'extreme' }, 'manifest.riskTier '],
     [{ name: 'x', executionCapability: [] }, 'manifest.executionCapability '],
     [{ name: 'x', annotations: 'none' }, 'manifest.annotations '],
-  ])('%j is refused, naming the field', (input, field) => {
+  ])('refuses %j with the name of the field', (input, field) => {
     expect(() => parseManifest(input)).toThrow(
       expect.objectContaining({
         code: 'args.schema_invalid',
@@ -87,27 +87,27 @@ describe('normalising manifests', () => {
     { name: 'x', description: '\ud800' },
     { name: 'x', inputSchema: { default: Number.NaN } },
     { name: 'x', inputSchema: JSON.parse(`${'{"not":'.repeat(200)}{}${'}'.repeat(200)}`) },
-  ])('what has no canonical form is refused (%#)', (input) => {
+  ])('refuses input without a canonical form (%#)', (input) => {
     expect(() => parseManifest(input)).toThrow(
       expect.objectContaining({ code: 'args.schema_invalid' }),
     );
   });
 
-  it('a member called __proto__ is kept as data and counts in the hash', () => {
+  it('keeps a member __proto__ as data, which changes the hash', () => {
     const manifest = parseManifest(JSON.parse('{"name":"x","__proto__":{"riskTier":"low"}}'));
     expect(riskTierOf(manifest)).toBe('medium');
     expect(manifestHash(manifest)).not.toBe(manifestHash(parseManifest({ name: 'x' })));
   });
 });
 
-describe('hashes', () => {
+describe('the hashes of a manifest', () => {
   it('do not depend on the order of members', () => {
     const reversed = Object.fromEntries(Object.entries(full).reverse());
     expect(manifestHash(parseManifest(reversed))).toBe(manifestHash(parseManifest(full)));
     expect(manifestHash(parseManifest(full))).toMatch(/^sha256:[0-9a-f]{64}$/);
   });
 
-  it('the surface of a manifest is that of the same tool on the wire', () => {
+  it('include a surface hash that equals that of the same tool in tools/list', () => {
     const wire: JsonObject = {
       name: full.name,
       title: full.title,
@@ -129,21 +129,21 @@ describe('hashes', () => {
     { outputSchema: {} },
     { annotations: { readOnlyHint: true } },
     { name: 'y' },
-  ])('the surface changes with %j', (change) => {
+  ])('include a surface hash that changes with %j', (change) => {
     expect(surfaceHash({ ...full, ...change })).not.toBe(surfaceHash(full));
   });
 
-  it('the surface does not change with what tools/list does not show', () => {
+  it('include a surface hash that does not depend on fields outside tools/list', () => {
     expect(surfaceHash({ ...full, riskTier: 'low', oauthScopes: [] })).toBe(surfaceHash(full));
   });
 
-  it('a tool on the wire that is none is refused, not hashed', () => {
+  it('are not computed for a malformed tool in tools/list', () => {
     for (const tool of [{}, { name: 5 }, { name: 'x', inputSchema: 'y' }] as JsonObject[]) {
       expect(() => surfaceHash(tool)).toThrow();
     }
   });
 
-  it('are equal for equal manifests and for no others', () => {
+  it('are equal for equal manifests only', () => {
     const value = fc.jsonValue({ maxDepth: 2 }).map((json) => JSON.parse(JSON.stringify(json)));
     const hashOf = (extra: unknown) => manifestHash(parseManifest({ name: 'x', extra: [extra] }));
     fc.assert(
@@ -155,17 +155,17 @@ describe('hashes', () => {
   });
 });
 
-describe('renaming', () => {
-  it('the same tool under another name is a rename', () => {
+describe('detecting a renamed tool', () => {
+  it('succeeds for the same tool with another name', () => {
     expect(sameButName(full, { ...full, name: 'mcp.payments.refund_v2' })).toBe(true);
   });
 
-  it('the same name is no rename, nor is another tool', () => {
+  it('fails for the same name, and for a tool with another description', () => {
     expect(sameButName(full, { ...full })).toBe(false);
     expect(sameButName(full, { ...full, name: 'y', description: 'Pays.' })).toBe(false);
   });
 
-  it('two tools that show nothing but a name are not the same', () => {
+  it('fails for two tools that have only a name', () => {
     expect(sameButName({ name: 'a' }, { name: 'b', description: '' })).toBe(false);
   });
 });

@@ -14,7 +14,7 @@ const refund: JsonObject = {
   additionalProperties: false,
 };
 
-describe('checking arguments', () => {
+describe('validating arguments against a schema', () => {
   it.each<[JsonObject, string | undefined]>([
     [{ amount: 5 }, undefined],
     [{ amount: 5, currency: 'EUR', items: [{ sku: 'a' }] }, undefined],
@@ -24,35 +24,35 @@ describe('checking arguments', () => {
     [{ amount: 5, currency: 'GBP' }, 'args.currency must be one of ["EUR","USD"]'],
     [{ amount: 5, items: [{}, { sku: 1 }] }, 'args.items[1].sku must be string'],
     [{ amount: 5, note: 'x' }, 'args has a member that is not allowed: "note"'],
-  ])('%j: %s', (args, problem) => {
+  ])('accepts or reports %j: %s', (args, problem) => {
     expect(argsValidator(refund)(args)).toBe(problem);
   });
 
-  it('never changes the arguments, neither by defaults nor by coercion', () => {
+  it('never changes the arguments, by defaults or by coercion', () => {
     const args = Object.freeze({ n: '5' });
     const schema = { properties: { n: { type: 'number' }, m: { default: 1 } } };
     expect(argsValidator(schema)(args)).toBe('args.n must be number');
     expect(args).toEqual({ n: '5' });
   });
 
-  it('names such as constructor and __proto__ are data, never inherited', () => {
+  it('treats names such as constructor and __proto__ as data', () => {
     expect(argsValidator({ required: ['constructor'] })({})).toBeDefined();
     const sneaky = JSON.parse('{"amount": 5, "__proto__": {"currency": "GBP"}}') as JsonObject;
     expect(argsValidator(refund)(sneaky)).toContain('__proto__');
   });
 
-  it('formats assert nothing', () => {
+  it('ignores format', () => {
     expect(argsValidator({ properties: { a: { format: 'email' } } })({ a: 'no' })).toBeUndefined();
   });
 
-  it('decimal fractions are multiples of a cent', () => {
+  it('accepts decimal fractions as multiples of a cent', () => {
     const validate = argsValidator({ properties: { amount: { multipleOf: 0.01 } } });
     expect(validate({ amount: 0.29 })).toBeUndefined();
     expect(validate({ amount: 19.99 })).toBeUndefined();
     expect(validate({ amount: 0.295 })).toBeDefined();
   });
 
-  it('understands 2020-12 by default, and drafts 6, 7 and 2019-09 by name', () => {
+  it('supports 2020-12 by default, and drafts 6, 7 and 2019-09 by their URI', () => {
     const pairs = { properties: { a: { prefixItems: [{ type: 'string' }], items: false } } };
     expect(argsValidator(pairs)({ a: ['x', 1] })).toBeDefined();
     for (const $schema of [
@@ -79,7 +79,7 @@ describe('checking arguments', () => {
     },
   );
 
-  it('gives up references that lead to what is data, and would not be counted', () => {
+  it('refuses references into data, which would escape the work limit', () => {
     const hidden = { default: { allOf: [{ $ref: '#/default' }, { $ref: '#/default' }] } };
     expect(argsValidator({ ...hidden, $ref: '#/default' })({})).toContain('is invalid');
     const named = {
@@ -99,7 +99,7 @@ describe('checking arguments', () => {
     );
   });
 
-  it('patterns mean what they mean in JavaScript', () => {
+  it('interprets patterns as JavaScript does', () => {
     const validate = argsValidator({
       properties: { a: { pattern: '^\\u00e9\\/(?<letter>\\p{L})$' } },
     });
@@ -109,30 +109,30 @@ describe('checking arguments', () => {
   });
 });
 
-describe('schemas that cannot be used refuse every call', () => {
+describe('an invalid schema denies every call', () => {
   it.each<[string, JsonObject]>([
     ['an unknown type', { type: 'wat' }],
     ['a remote reference', { $ref: 'https://evil.example/schema.json' }],
     ['a dangling reference', { $ref: '#/$defs/none' }],
     ["another tool's id", { $ref: 'tool-a' }],
     ['an unsupported dialect', { $schema: 'http://json-schema.org/draft-04/schema#' }],
-    ['a dialect that is no text', { $schema: 5 }],
-    ['a pattern without linear time', { properties: { a: { pattern: '(?=x)' } } }],
-    ['a broken pattern', { properties: { a: { pattern: '(' } } }],
+    ['a dialect that is not a string', { $schema: 5 }],
+    ['a pattern that needs more than linear time', { properties: { a: { pattern: '(?=x)' } } }],
+    ['a malformed pattern', { properties: { a: { pattern: '(' } } }],
     ['asynchronous validation', { $async: true }],
     ['a negative length', { properties: { a: { minLength: -1 } } }],
-  ])('%s', (_, schema) => {
+  ])('because of %s', (_, schema) => {
     argsValidator({ $id: 'tool-a', type: 'object' })({});
     expect(argsValidator(schema)({ a: 'x' })).toMatch(/inputSchema/);
     expect(schemaProblem(schema)).toBeDefined();
   });
 
-  it('a schema that goes round without end refuses instead of throwing', () => {
+  it('because of infinite references, without an exception', () => {
     expect(argsValidator({ $dynamicRef: '#x' })({})).toMatch(/inputSchema/);
     expect(argsValidator({ allOf: [{ $ref: '#' }] })({})).toMatch(/inputSchema/);
   });
 
-  it('two tools may use the same ids', () => {
+  it('but not because two tools use the same ids', () => {
     const one = { $id: 'same', properties: { a: { $id: 'inner', type: 'string' } } };
     const other = { $id: 'same', properties: { a: { $id: 'inner', type: 'number' } } };
     expect(argsValidator(one)({ a: 'x' })).toBeUndefined();
@@ -141,7 +141,7 @@ describe('schemas that cannot be used refuse every call', () => {
   });
 });
 
-describe('hostile arguments are checked in bounded time', () => {
+describe('validating hostile arguments takes bounded time', () => {
   it.each<[string, JsonObject, JsonObject]>([
     [
       'a pattern that would backtrack',
@@ -149,11 +149,11 @@ describe('hostile arguments are checked in bounded time', () => {
       { a: `${'a'.repeat(5_000)}b` },
     ],
     [
-      'many items that must differ',
+      'many items that must be unique',
       { properties: { a: { uniqueItems: true } } },
       { a: [...Array.from({ length: 50_000 }, (_, i) => ({ i })), { i: 0 }] },
     ],
-  ])('%s', (_, schema, args) => {
+  ])('for %s', (_, schema, args) => {
     const before = processorMs();
     expect(argsValidator(schema)(args)).toBeDefined();
     expect(processorMs() - before).toBeLessThan(3_000);

@@ -4,7 +4,7 @@ import type { CheckVector } from '../../support/policy/passport-vectors.ts';
 import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
 
-describe('passport checks', () => {
+describe('checking a passport', () => {
   it.each(loadVectors<CheckVector>('passport/checks.yaml'))('$name', (vector) => {
     const passport = signedPassport(vector.claims, vector.passport);
     const target = {
@@ -22,7 +22,7 @@ describe('passport checks', () => {
     for (const { message } of failures) expect(message).toMatch(/\.$/);
   });
 
-  it('names the capabilities, not the passport, where the agent lacks the tool', () => {
+  it('reports the agent’s capabilities as the cause if they lack the tool', () => {
     const passport = signedPassport({ allowed_tools: ['payments.*'] });
     const action = { ...baseAction, tool: 'mcp.crm.lookup' };
     const target = { tenantId: 'acme', audience: 'gateway://agents', nowMs, action };
@@ -34,7 +34,7 @@ describe('passport checks', () => {
     expect(messageWith(['**'])).toBe('The passport covers payments.*, not mcp.crm.lookup.');
   });
 
-  it('without an action, only what the passport says of itself is checked', () => {
+  it('without an action checks only the passport itself', () => {
     const passport = signedPassport({
       sub: '99',
       allowed_tools: [],
@@ -46,12 +46,12 @@ describe('passport checks', () => {
   it.each([
     ['malformed', 'form', 'passport.malformed'],
     ['signature_invalid', 'signature', 'passport.signature_invalid'],
-  ] as const)('a passport that is %s fails that one check', (form, check, reason_code) => {
+  ] as const)('fails exactly one check if the passport is %s', (form, check, reason_code) => {
     const failures = passportFailures({ form, detail: 'x' }, { tenantId: 'acme', nowMs });
     expect(failures).toMatchObject([{ check, reason_code }]);
   });
 
-  it('an absurd time in a passport is reported, not thrown', () => {
+  it('reports an invalid time in a passport without an exception', () => {
     const passport = signedPassport({ exp: Number.MAX_SAFE_INTEGER, nbf: Number.MAX_SAFE_INTEGER });
     expect(passportFailures(passport, { tenantId: 'acme', nowMs })).toMatchObject([
       { reason_code: 'passport.not_yet_valid' },

@@ -19,8 +19,8 @@ const grant: PassportGrant = {
   nowMs: nowMs + 999,
 };
 
-describe('issuing passports', () => {
-  it('a passport lives from the second of its issue for its time to live', () => {
+describe('issuing a passport', () => {
+  it('sets the lifetime from the second of issue', () => {
     const claims = buildClaims(grant);
     expect(claims.iat).toBe(nowMs / 1000);
     expect(claims.nbf).toBe(claims.iat);
@@ -28,11 +28,11 @@ describe('issuing passports', () => {
     expect(idTimeMs(claims.jti)).toBe(nowMs + 999);
   });
 
-  it('every passport has a jti of its own', () => {
+  it('assigns a unique jti', () => {
     expect(new Set(Array.from({ length: 100 }, () => buildClaims(grant).jti)).size).toBe(100);
   });
 
-  it('what is not given restricts nothing and is bound to no approval', () => {
+  it('sets no restriction and no approval by default', () => {
     expect(buildClaims(grant)).toMatchObject({
       allowed_resources: [],
       resource_constraints: {},
@@ -43,7 +43,7 @@ describe('issuing passports', () => {
   });
 
   it.each([4, 3601, 0, -300, 5.5, Number.NaN, Number.POSITIVE_INFINITY])(
-    'a time to live of %s seconds is refused',
+    'refuses a lifetime of %s seconds',
     (ttlSeconds) => {
       expect(() => buildClaims({ ...grant, ttlSeconds })).toThrow(
         expect.objectContaining({ code: 'passport.ttl_invalid' }),
@@ -51,12 +51,12 @@ describe('issuing passports', () => {
     },
   );
 
-  it('the shortest and the longest life are allowed', () => {
+  it('accepts the shortest and the longest lifetime', () => {
     expect(buildClaims({ ...grant, ttlSeconds: 5 }).exp).toBe(nowMs / 1000 + 5);
     expect(buildClaims({ ...grant, ttlSeconds: 3600 }).exp).toBe(nowMs / 1000 + 3600);
   });
 
-  it('a team key does not sign passports', () => {
+  it('refuses an ES256 key', () => {
     expect(() => signPassport(buildClaims(grant), generateSigningKey('ES256'))).toThrow(
       expect.objectContaining({ code: 'passport.sign_failed' }),
     );

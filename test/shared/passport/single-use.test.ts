@@ -10,26 +10,26 @@ import { baseClaims, nowMs } from '../fixtures.ts';
 
 const lease = { ...baseClaims, lease_size: 3 };
 
-describe('leases', () => {
-  it('each use of a lease has a jti of its own that leads back to the lease', () => {
+describe('a lease', () => {
+  it('has a jti for each use that contains the jti of the lease', () => {
     const uses = [0, 1, 2].map((n) => leasePassport(lease, n).jti);
     expect(uses).toEqual([0, 1, 2].map((n) => `${lease.jti}.${n}`));
     expect(uses.map(revocationId)).toEqual([lease.jti, lease.jti, lease.jti]);
   });
 
-  it.each([3, -1, 0.5, Number.NaN, 2 ** 53])('a lease of three has no use number %s', (n) => {
+  it.each([3, -1, 0.5, Number.NaN, 2 ** 53])('of three uses has no use number %s', (n) => {
     expect(() => leasePassport(lease, n)).toThrow(
       expect.objectContaining({ code: 'passport.lease_exhausted' }),
     );
   });
 
-  it('a passport that is no lease has no uses to number', () => {
+  it('is required for numbered uses', () => {
     expect(() => leasePassport(baseClaims, 0)).toThrow(
       expect.objectContaining({ code: 'passport.lease_exhausted' }),
     );
   });
 
-  it('revoking a lease revokes every use of it, and no other', () => {
+  it('is revoked with all of its uses, and no others', () => {
     const revoked = new Set([lease.jti]);
     expect(isRevoked(`${lease.jti}.2`, revoked)).toBe(true);
     expect(isRevoked(lease.jti, revoked)).toBe(true);
@@ -37,27 +37,27 @@ describe('leases', () => {
     expect(isRevoked('pp_other', revoked)).toBe(false);
   });
 
-  it('one use can be revoked alone', () => {
+  it('can have one use revoked alone', () => {
     const revoked = new Set([`${lease.jti}.1`]);
     expect(isRevoked(`${lease.jti}.1`, revoked)).toBe(true);
     expect(isRevoked(`${lease.jti}.2`, revoked)).toBe(false);
   });
 });
 
-describe('the memory of claims', () => {
-  it('a passport issued before the memory began cannot be assured', () => {
+describe('single use across a loss of claims', () => {
+  it('is not guaranteed for a passport that was issued before the epoch', () => {
     const jti = newId('pp', nowMs);
     expect(issuedBeforeEpoch(jti, nowMs + 1)).toBe(true);
     expect(issuedBeforeEpoch(jti, nowMs)).toBe(false);
     expect(issuedBeforeEpoch(jti, nowMs - 1)).toBe(false);
   });
 
-  it('uses of a lease are as old as the lease', () => {
+  it('is decided by the age of the lease for its uses', () => {
     expect(issuedBeforeEpoch(`${newId('pp', nowMs)}.5`, nowMs - 1)).toBe(false);
   });
 
   it.each(['', 'x', 'pp_', '018f', 'pp_zzzz'])(
-    'an id of unknown age (%j) cannot be assured',
+    'is not guaranteed for an id of unknown age (%j)',
     (jti) => {
       expect(issuedBeforeEpoch(jti, 0)).toBe(true);
     },

@@ -23,14 +23,14 @@ async function formOf(token: string): Promise<string> {
   return reading.form;
 }
 
-describe('reading passports', () => {
-  it('a signed passport gives its claims', async () => {
+describe('reading a passport', () => {
+  it('returns the claims of a signed passport', async () => {
     const token = signPassport(baseClaims, key);
     expect(readPassport(token, keys)).toEqual({ form: 'signed', claims: baseClaims });
     expect(await formOf(token)).toBe('signed');
   });
 
-  it('a passport signed before a key rotation still reads, while its key is served', () => {
+  it('succeeds after a key rotation, while the key is published', () => {
     const newKey = generateSigningKey();
     const both = verificationKeys([newKey.publicJwk, key.publicJwk]);
     expect(readPassport(signPassport(baseClaims, key), both).form).toBe('signed');
@@ -40,20 +40,20 @@ describe('reading passports', () => {
   });
 
   it.each(['', 'x', 'a.b', 'a.b.c.d', '..', `${'a'.repeat(70_000)}.a.a`, 'ä.b.c', ' a.b.c'])(
-    'what is no compact JWS is malformed (%#)',
+    'rejects text that is not a compact JWS (%#)',
     async (token) => {
       expect(await formOf(token)).toBe('malformed');
     },
   );
 
-  it('an unsigned passport is malformed, however it names its algorithm', async () => {
+  it('rejects an unsigned passport, with any spelling of its algorithm', async () => {
     for (const alg of ['none', 'None', 'HS256', 'ES256']) {
       const token = `${part({ alg, kid: key.kid, typ: passportType })}.${part(baseClaims)}.AA`;
       expect(await formOf(token)).toBe('malformed');
     }
   });
 
-  it('any change to a signed passport breaks it', async () => {
+  it('rejects any change to a signed passport', async () => {
     const [header, body, signature] = signPassport(baseClaims, key).split('.');
     const richer = part({ ...baseClaims, allowed_tools: ['*'] });
     expect(await formOf(`${header}.${richer}.${signature}`)).toBe('signature_invalid');
@@ -61,20 +61,20 @@ describe('reading passports', () => {
     expect(await formOf(`${header}.${body}.AA`)).toBe('signature_invalid');
   });
 
-  it('a passport by an unknown key is not verified, whatever kid it claims', async () => {
+  it('does not verify a passport of an unknown key, with any kid', async () => {
     const stranger = generateSigningKey();
     expect(await formOf(signPassport(baseClaims, stranger))).toBe('signature_invalid');
     const disguised = { ...stranger, kid: key.kid };
     expect(await formOf(signPassport(baseClaims, disguised))).toBe('signature_invalid');
   });
 
-  it('a signature made for another purpose is no passport', async () => {
+  it('rejects a signature for another purpose', async () => {
     for (const typ of ['JWT', 'sallyport-section+jws', '']) {
       expect(await formOf(sign(baseClaims, typ))).toBe('malformed');
     }
   });
 
-  it('a team key among the passport keys verifies none', () => {
+  it('accepts no ES256 key among the passport keys', () => {
     const teamKey = generateSigningKey('ES256');
     const token = sign(baseClaims, passportType, teamKey);
     expect(readPassport(token, verificationKeys([teamKey.publicJwk]))).toMatchObject({
@@ -88,20 +88,20 @@ describe('reading passports', () => {
     ['that begins before its issue', { nbf: baseClaims.iat - 1 }],
     ['longer than an hour', { exp: baseClaims.iat + 3601 }],
     ['in fractions of a second', { exp: baseClaims.exp + 0.5 }],
-    ['beyond safe numbers', { exp: 2 ** 60 }],
+    ['beyond safe integers', { exp: 2 ** 60 }],
     ['of a lease longer than a day', { lease_size: 5, exp: baseClaims.iat + 86_401 }],
   ];
-  it.each(lifetimes)('a life %s is malformed', async (_, claims) => {
+  it.each(lifetimes)('rejects a lifetime %s', async (_, claims) => {
     expect(await formOf(sign({ ...baseClaims, ...claims }))).toBe('malformed');
   });
 
-  it('a lease may live longer than an hour', async () => {
+  it('accepts a lease that lives longer than an hour', async () => {
     expect(await formOf(sign({ ...baseClaims, lease_size: 5, exp: baseClaims.iat + 7200 }))).toBe(
       'signed',
     );
   });
 
-  it.each(Object.keys(baseClaims))('a passport without the claim %s is malformed', async (name) => {
+  it.each(Object.keys(baseClaims))('rejects a passport without the claim %s', async (name) => {
     expect(await formOf(sign({ ...baseClaims, [name]: undefined }))).toBe('malformed');
   });
 
@@ -131,7 +131,7 @@ describe('reading passports', () => {
     ['lease_size', null],
     ['max_uses', 1],
     ['__proto__x', 1],
-  ])('a passport whose %s is %j is malformed', async (name, value) => {
+  ])('rejects a passport whose %s is %j', async (name, value) => {
     expect(await formOf(sign({ ...baseClaims, [name]: value }))).toBe('malformed');
   });
 });

@@ -36,10 +36,10 @@ const watching = parsePolicy(
   }),
 );
 
-describe('cases over the engine', () => {
+describe('running policy cases', () => {
   const run = (text: string, policies = [refunds]) => runCases(read(text).cases, policies);
 
-  it('an action is decided as preflight decides it, with defaults for what is not said', () => {
+  it('decides an action as preflight does, with defaults for omitted fields', () => {
     const results = run(`
 cases:
   - name: small
@@ -61,7 +61,7 @@ cases:
     expect(results.filter(({ passed }) => !passed)).toEqual([]);
   });
 
-  it('a context is evaluated as it is', () => {
+  it('evaluates a context as given', () => {
     const [result] = run(`
 cases:
   - name: staging
@@ -71,7 +71,7 @@ cases:
     expect(result?.passed).toBe(true);
   });
 
-  it('a failure says every field that differs, and a reason that is not asked for is not compared', () => {
+  it('reports every field that differs, and compares the reason only if it is stated', () => {
     const [result, other] = run(`
 cases:
   - name: wrong
@@ -99,7 +99,7 @@ cases:
     expect(other?.passed).toBe(true);
   });
 
-  it('what a policy in monitor would have done can be expected', () => {
+  it('can expect the observed rules of a policy in monitor', () => {
     const [result] = run(
       `
 cases:
@@ -112,7 +112,7 @@ cases:
     expect(result?.passed).toBe(true);
   });
 
-  it('every golden case of the policy language, written as a case file, passes', () => {
+  it('passes every policy vector, written as a case file', () => {
     const vectors = loadPolicyVectors();
     for (const { name, policies, context, expect: wanted } of vectors) {
       const text = JSON.stringify({
@@ -136,7 +136,7 @@ cases:
   });
 });
 
-describe('a case file that would test something else than it says is refused', () => {
+describe('a malformed case file is refused', () => {
   const one = (body: string) => `cases:\n  - name: a\n${body.replaceAll(/^/gm, '    ')}`;
   const action = 'action: { tool: t }';
   const expectation = 'expect: { decision: allow }';
@@ -146,7 +146,7 @@ describe('a case file that would test something else than it says is refused', (
     ['an unknown key', 'case: []', 'unknown key'],
     ['a misspelt part', one(`acton: {}\n${expectation}`), ':3: cases[0].acton: unknown key'],
     ['neither action nor context', one(expectation), ':2: cases[0]: must have either'],
-    ['both', one(`${action}\ncontext: {}\n${expectation}`), 'must have either'],
+    ['both action and context', one(`${action}\ncontext: {}\n${expectation}`), 'must have either'],
     ['no expectation', one(action), 'cases[0].expect: required'],
     ['an unknown decision', one(`${action}\nexpect: { decision: ok }`), ':4: cases[0].expect.dec'],
     ['an unknown expectation', one(`${action}\nexpect: { decision: allow, reason: x }`), 'unknown'],
@@ -164,19 +164,23 @@ describe('a case file that would test something else than it says is refused', (
       one(`context: { user: { rolle: x } }\n${expectation}`),
       'user.rolle: no co',
     ],
-    ['a number for text', one(`context: { agent: { id: 7 } }\n${expectation}`), 'is not text'],
     [
-      'an unknown word',
+      'a number instead of text',
+      one(`context: { agent: { id: 7 } }\n${expectation}`),
+      'is not text',
+    ],
+    [
+      'an unknown value',
       one(`context: { environment: production }\n${expectation}`),
       'dev, staging',
     ],
-    ['text for an object', one(`context: { tool: t }\n${expectation}`), 'is not an object'],
+    ['text instead of an object', one(`context: { tool: t }\n${expectation}`), 'is not an object'],
     [
-      'the same name twice',
+      'a duplicate name',
       `${one(`${action}\n${expectation}`)}\n${one(`${action}\n${expectation}`).replace('cases:\n', '')}`,
       ':5: cases[1].name: "a" is already the name',
     ],
-  ])('%s', (_what, text, message) => {
+  ])('for %s', (_what, text, message) => {
     expect(refusal(text)).toMatch(/^a\.cases\.yaml:\d+: /);
     expect(refusal(text)).toContain(message);
   });

@@ -20,8 +20,8 @@ function refusal(act: () => unknown): string {
   throw new Error('nothing was refused');
 }
 
-describe('a file is read as exactly what it says', () => {
-  it('YAML and JSON of the same policy have the same hash', () => {
+describe('reading a policy file', () => {
+  it('gives the same hash for YAML and JSON', () => {
     const yaml = `
 id: refunds
 version: 1
@@ -43,7 +43,7 @@ rules:
     expect(one.definition).toEqual(policy());
   });
 
-  it('numbers are those of JSON, words are text', () => {
+  it('reads numbers as in JSON, and words as text', () => {
     expect(read('[1, -0.5, 1e3, true, null, ~, abc, 1.2.3, 2026-11-21, "no", \'0x1f\']')).toEqual([
       1,
       -0.5,
@@ -59,22 +59,27 @@ rules:
     ]);
   });
 
-  it('`__proto__` is a key like any other, and reaches nothing', () => {
+  it('reads `__proto__` as an ordinary key', () => {
     const value = read('{ "__proto__": { polluted: true } }') as object;
     expect(Object.keys(value)).toEqual(['__proto__']);
     expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
   });
 });
 
-describe('a slip of the pen is told with its line and what to type', () => {
+describe('a mistake in a policy file is reported with its line and the correction', () => {
   it.each([
     ['an operator without quotes', 'operator: >=\n', 1, 'operator: ">="'],
-    ['one that looks like a tag', 'a: { operator: != }\n', 1, 'operator: ">="'],
-    ['one within braces', 'a: 1\nb: { operator: >= }\n', 2, 'operator: ">="'],
-    ['no colon', 'a: 1\nrules\n  - x: 1\n', 2, 'is a colon, or the space after it, missing?'],
-    ['no space', 'a:1\nb: 2\n', 1, 'is a colon, or the space after it, missing?'],
+    ['an operator that looks like a tag', 'a: { operator: != }\n', 1, 'operator: ">="'],
+    ['an operator within braces', 'a: 1\nb: { operator: >= }\n', 2, 'operator: ">="'],
     [
-      'another indentation',
+      'a missing colon',
+      'a: 1\nrules\n  - x: 1\n',
+      2,
+      'is a colon, or the space after it, missing?',
+    ],
+    ['a missing space', 'a:1\nb: 2\n', 1, 'is a colon, or the space after it, missing?'],
+    [
+      'inconsistent indentation',
       'r:\n   - n: a\n     b: 1\n  - n: c\n',
       4,
       'is the indentation different',
@@ -82,17 +87,17 @@ describe('a slip of the pen is told with its line and what to type', () => {
     ['a tab', 'a:\n\t- b\n', 2, 'use spaces'],
     ['an open bracket', 'a: [1, 2\nb: 3\n', 2, 'closing bracket'],
     ['two documents', 'a: 1\n---\nb: 2\n', 2, 'use one file for each'],
-  ])('%s', (_, text, line, told) => {
+  ])('for %s', (_, text, line, told) => {
     const message = refusal(() => read(text));
     expect(message).toMatch(new RegExp(`^a\\.policy\\.yaml:${line}: `));
     expect(message).toContain(told);
   });
 });
 
-describe('what readers could take differently is refused, with its line', () => {
+describe('ambiguous YAML is refused with its line', () => {
   it.each([
     ['a tag', 'a: 1\nb: !!str 2', ':2: a tag (tag:yaml.org,2002:str)'],
-    ['a tag nobody knows', 'a: !exec rm', ':1: Unresolved tag'],
+    ['an unknown tag', 'a: !exec rm', ':1: Unresolved tag'],
     ['a tag on a mapping', 'a:\n  !!map\n  b: 1', 'a tag'],
     ['a tag on a key', '!!str a: 1', 'a tag'],
     ['an anchor', 'a: 1\nb: &x 1', ':2: an anchor (&x)'],
@@ -100,38 +105,46 @@ describe('what readers could take differently is refused, with its line', () => 
     ['an anchor on a mapping', 'a: &x\n  b: 1', 'an anchor (&x)'],
     ['an alias', 'b: *x', ':1: '],
     ['a merge key', 'a: 1\n<<: { b: 1 }', ':2: a merge key'],
-    ['a key twice', 'a: 1\nb: 2\n"\\x61": 3', ':3: the key "a" is given twice'],
-    ['a number as key twice', '1: a\n"1": b', ':2: the key "1" is given twice'],
+    ['a duplicate key', 'a: 1\nb: 2\n"\\x61": 3', ':3: the key "a" is given twice'],
+    ['a duplicate numeric key', '1: a\n"1": b', ':2: the key "1" is given twice'],
     ['a key that is a list', '? [a]\n: 1', ':1: '],
     ['two documents', 'a: 1\n---\nb: 2', ':2: '],
     ['another version of YAML', '%YAML 1.1\n---\na: 1', 'a %YAML directive'],
     ['hexadecimal', 'a: 1\nb: 0x1f', ':2: 0x1f: write the number as JSON does'],
     ['octal', 'a: 0o17', '0o17: write the number'],
-    ['what was octal once', 'a: 010', '010: write the number'],
-    ['a plus', 'a: +5', '+5: write the number'],
+    ['the octal form of YAML 1.1', 'a: 010', '010: write the number'],
+    ['a number with a plus sign', 'a: +5', '+5: write the number'],
     ['infinity', 'a: .inf', '.inf: write the number'],
-    ['no number', 'a: .nan', '.nan: write the number'],
-    ['a number that is not kept', 'a: 12345678901234567890', 'cannot be stored exactly; round it'],
-    ['a fraction that is not kept', 'a: 0.12345678901234567890123', 'cannot be stored exactly'],
-    ['thousands', 'a: 1_000', '1_000: write the number without _'],
-    ['Norway', 'a:\n  - SE\n  - NO', ':3: NO: write true or false, or quote it'],
-    ['on', 'a: on', 'on: write true or false'],
-    ['a lone surrogate', 'a: "\\uD800"', 'half of a surrogate pair'],
-    ['nothing', '# only this\n', ':1: empty'],
+    ['NaN', 'a: .nan', '.nan: write the number'],
+    [
+      'an integer that a double cannot represent',
+      'a: 12345678901234567890',
+      'cannot be stored exactly; round it',
+    ],
+    [
+      'a fraction that a double cannot represent',
+      'a: 0.12345678901234567890123',
+      'cannot be stored exactly',
+    ],
+    ['a number with thousands separators', 'a: 1_000', '1_000: write the number without _'],
+    ['the word `no`', 'a:\n  - SE\n  - NO', ':3: NO: write true or false, or quote it'],
+    ['the word `on`', 'a: on', 'on: write true or false'],
+    ['an unpaired surrogate', 'a: "\\uD800"', 'half of a surrogate pair'],
+    ['an empty file', '# only this\n', ':1: empty'],
     ['a syntax error', 'a: 1\nb: [1, 2', ':2: '],
     ['tabs', 'a:\n\tb: 1', ':2: Tabs are not allowed'],
-  ])('%s', (_what, text, message) => {
+  ])('for %s', (_what, text, message) => {
     const told = refusal(() => read(text));
     expect(told).toMatch(/^a\.policy\.yaml:\d+: /);
     expect(told).toContain(message);
   });
 
-  it('bytes that are not UTF-8, and more than 1 MiB', () => {
+  it('for bytes that are not UTF-8, and for more than 1 MiB', () => {
     expect(refusal(() => read(new Uint8Array([0x61, 0xff])))).toContain('not UTF-8');
     expect(refusal(() => read(`a: ${'x'.repeat(1024 * 1024)}`))).toContain('larger than 1048576');
   });
 
-  it('YAML that is named .json', () => {
+  it('for YAML in a file named .json', () => {
     expect(read('{"a": 1}', 'a.json')).toEqual({ a: 1 });
     expect(refusal(() => read('a: 1', 'a.json'))).toContain('named .json, but not JSON');
     expect(refusal(() => read('{"a": 1,}', 'a.json'))).toContain('named .json, but not JSON');
@@ -139,41 +152,46 @@ describe('what readers could take differently is refused, with its line', () => 
   });
 
   it.each([
-    ['nested flow', '['.repeat(100_000)],
+    ['nested flow collections', '['.repeat(100_000)],
     ['nested mappings', '{a: '.repeat(100_000)],
     ['nested lists', '- '.repeat(100_000)],
     ['65 levels', `${'['.repeat(65)}${']'.repeat(65)}`],
-    ['billion laughs', `a: &a [x,x]\n${'b'.repeat(20).replaceAll('b', 'b: [*a,*a]\n')}`],
-  ])('%s: refused, the process stays up', (_what, text) => {
+    ['exponential aliases', `a: &a [x,x]\n${'b'.repeat(20).replaceAll('b', 'b: [*a,*a]\n')}`],
+  ])('for %s, without a crash', (_what, text) => {
     expect(refusal(() => read(text))).toMatch(/^a\.policy\.yaml:\d+: /);
   });
 
-  it('tens of thousands of keys, of which the last is there twice', () => {
+  it('for tens of thousands of keys with one duplicate at the end', () => {
     const text = Array.from({ length: 30_000 }, (_, index) => `k${index}: 1`).join('\n');
     expect(Object.keys(read(text) as object)).toHaveLength(30_000);
     expect(refusal(() => read(`${text}\nk0: 1`))).toContain(':30001: the key "k0"');
   });
 });
 
-describe('a policy that is not valid is refused with the line of what is wrong', () => {
+describe('an invalid policy is refused with the line of the problem', () => {
   const lines = (definition: unknown) => JSON.stringify(definition, null, 2);
   it.each([
-    ['a decision', withRule({ decision: 'alow' }), '"decision"', 'rules[0].decision: "alow"'],
     [
-      'an operator',
+      'an unknown decision',
+      withRule({ decision: 'alow' }),
+      '"decision"',
+      'rules[0].decision: "alow"',
+    ],
+    [
+      'an unknown operator',
       withRule({ when: { all: [condition({ operator: '=' })] } }),
       '"operator"',
       '"="',
     ],
     ['an unknown key', withRule({ wen: 1 }), '"wen"', 'rules[0].wen: unknown key'],
-    ['an odd unknown key', withRule({ 'w en': 1 }), '"w en"', 'rules[0]["w en"]: unknown key'],
     [
-      'something missing',
-      policy({ rules: [rule(), { name: 'x' }] }),
-      '"name": "x"',
-      'rules[1].dec',
+      'an unknown key that needs quoting',
+      withRule({ 'w en': 1 }),
+      '"w en"',
+      'rules[0]["w en"]: unknown key',
     ],
-  ])('%s', (_what, definition, marker, message) => {
+    ['a missing member', policy({ rules: [rule(), { name: 'x' }] }), '"name": "x"', 'rules[1].dec'],
+  ])('for %s', (_what, definition, marker, message) => {
     const text = lines(definition);
     const told = refusal(() => readPolicyFile(file(text, 'b.policy.json')));
     expect(told).toContain(message);

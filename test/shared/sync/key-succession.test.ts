@@ -18,33 +18,36 @@ const from = (...keys: readonly (typeof first)[]) => ({
   trusted: verificationKeys(keys.map(({ publicJwk }) => publicJwk)),
 });
 
-describe('a line of keys', () => {
+describe('a succession of keys', () => {
   it('leads from any key in it to the last', () => {
     expect(followSuccession(line, from(first))?.kid).toBe(third.kid);
     expect(followSuccession(line, from(second))?.kid).toBe(third.kid);
     expect(followSuccession(line, from(first, second))?.kid).toBe(third.kid);
   });
 
-  it('leads nowhere from its end, from a key outside it, or when it is empty', () => {
+  it('leads nowhere from its end, from a key outside it, or if it is empty', () => {
     expect(followSuccession(line, from(third))).toBeUndefined();
     expect(followSuccession(line, from(thief))).toBeUndefined();
     expect(followSuccession([], from(first))).toBeUndefined();
   });
 
-  it('does not lead over a gap, nor backwards', () => {
+  it('does not lead across a gap, or backwards', () => {
     expect(followSuccession(line.slice(1), from(first))).toBeUndefined();
     expect(followSuccession(line.toReversed(), from(first))?.kid).toBe(second.kid);
   });
 
   it.each([
-    ['signed by a key that is not believed', signSuccession('acme', thief, thief.publicJwk)],
-    ['of another tenant, signed by the right key', signSuccession('other', first, thief.publicJwk)],
+    ['signed with an untrusted key', signSuccession('acme', thief, thief.publicJwk)],
     [
-      'that is a section',
+      'for another tenant, signed with the right key',
+      signSuccession('other', first, thief.publicJwk),
+    ],
+    [
+      'a section instead',
       signSection({ tenant: 'acme', section: 'keys', version: 1, body: {} }, first),
     ],
-    ['that is none', 'open sesame'],
-  ])('passes a statement over %s', (_what, statement) => {
+    ['malformed', 'open sesame'],
+  ])('skips a statement that is %s', (_what, statement) => {
     expect(followSuccession([statement], from(first))).toBeUndefined();
     expect(followSuccession([statement, ...line], from(first))?.kid).toBe(third.kid);
   });

@@ -75,7 +75,7 @@ const bodies: { readonly [Name in keyof SectionBodies]: SectionBodies[Name] } = 
 const names = Object.keys(bodies) as (keyof SectionBodies)[];
 
 describe('a signed section', () => {
-  it.each(names)('%s is read back as it was signed', (section) => {
+  it.each(names)('%s is read as it was signed', (section) => {
     const body = bodies[section];
     const token = signSection({ tenant: 'acme', section, version: 3, body }, key);
     expect(openSection(token, keys, { tenant: 'acme', section })).toEqual({
@@ -85,7 +85,7 @@ describe('a signed section', () => {
     });
   });
 
-  it('a sidecar’s own is read back as it was signed', () => {
+  it('of one sidecar is read as it was signed', () => {
     const body = {
       lease: 'a.b.c',
       approvals: [
@@ -110,7 +110,7 @@ describe('a signed section', () => {
     });
   });
 
-  it('is refused under another tenant, another name, or another sidecar’s name', () => {
+  it('is rejected for another tenant, another name, or another sidecar’s name', () => {
     const token = signSection(envelope, key);
     expect(openSection(token, keys, { ...expected, tenant: 'other' })).toMatchObject({
       problem: 'wrong_tenant',
@@ -125,7 +125,7 @@ describe('a signed section', () => {
     });
   });
 
-  it('is refused when signed by another key, or by none', () => {
+  it('is rejected if it is signed with another key, or unsigned', () => {
     const forged = signSection(envelope, generateSigningKey());
     expect(openSection(forged, keys, expected)).toMatchObject({ problem: 'signature_invalid' });
     const [, body] = signSection(envelope, key).split('.');
@@ -134,7 +134,7 @@ describe('a signed section', () => {
     expect(openSection(unsigned, keys, expected)).toMatchObject({ problem: 'malformed' });
   });
 
-  it('is never taken for a heartbeat, nor a heartbeat or a passport for it', () => {
+  it('is not accepted as a heartbeat, and a heartbeat or a passport is not accepted as a section', () => {
     const heartbeat = { tenant: 'acme', sequence: 1, time: 0, sections: {} };
     const section = signSection(envelope, key);
     expect(openHeartbeat(section, keys, { tenant: 'acme' }).ok).toBe(false);
@@ -143,7 +143,7 @@ describe('a signed section', () => {
     expect(openSection(passport, keys, expected).ok).toBe(false);
   });
 
-  it('is refused when any character of it is changed', () => {
+  it('is rejected if any character of it is changed', () => {
     const token = signSection(envelope, key);
     // The last character of a base64url part may hold bits that count for nothing.
     const parts = token.split('.');
@@ -165,31 +165,34 @@ describe('a signed section', () => {
 
   it.each([
     ['a version of 0', { version: 0 }],
-    ['a version that is no integer', { version: 1.5 }],
-    ['a version beyond what numbers hold', { version: 2 ** 53 }],
-    ['a version in text', { version: '7' }],
+    ['a version that is not an integer', { version: 1.5 }],
+    ['a version above the safe range', { version: 2 ** 53 }],
+    ['a version as text', { version: '7' }],
     ['no body', { body: undefined }],
     ['a body that is an array', { body: [] }],
     ['an unknown mode', { body: { ...tenant, mode: 'lenient' } }],
-    ['a field it does not know', { body: { ...tenant, unless: 'friday' } }],
-    ['a field of the envelope it does not know', { not_before: 5 }],
-  ])('is refused with %s, though the signature is right', (_what, change) => {
+    ['an unknown field', { body: { ...tenant, unless: 'friday' } }],
+    ['an unknown field of the envelope', { not_before: 5 }],
+  ])('is rejected with %s, although the signature is valid', (_what, change) => {
     const token = signSection({ ...envelope, ...change } as typeof envelope, key);
     expect(openSection(token, keys, expected)).toMatchObject({ ok: false, problem: 'malformed' });
   });
 
   it.each([
-    ['an operator', (text: string) => text.replace('"operator":">"', '"operator":"~"')],
-    ['a decision', (text: string) => text.replace('require_approval', 'require_prayer')],
-    ['a quantifier', (text: string) => text.replace('"all":', '"most":')],
-    ['a condition', (text: string) => text.replace('"reason":', '"until":1,"reason":')],
-  ])('a policy with %s it does not know is refused whole', (_what, edit) => {
+    ['an operator of a policy', (text: string) => text.replace('"operator":">"', '"operator":"~"')],
+    [
+      'a decision of a policy',
+      (text: string) => text.replace('require_approval', 'require_prayer'),
+    ],
+    ['a quantifier of a policy', (text: string) => text.replace('"all":', '"most":')],
+    ['a condition of a policy', (text: string) => text.replace('"reason":', '"until":1,"reason":')],
+  ])('with %s that the reader does not know is rejected as a whole', (_what, edit) => {
     const body = JSON.parse(edit(JSON.stringify(bodies.policies)));
     const token = signSection({ tenant: 'acme', section: 'policies', version: 1, body }, key);
     expect(openSection(token, keys, { tenant: 'acme', section: 'policies' }).ok).toBe(false);
   });
 
-  it('may be far longer than a token that an agent sends', () => {
+  it('can be far longer than a token from an agent', () => {
     const { policies } = bodies.policies;
     const many = Array.from({ length: 2_000 }, (_, id) => ({ ...policies[0], id }));
     const body = { policies: many };
@@ -198,7 +201,7 @@ describe('a signed section', () => {
     expect(openSection(token, keys, { tenant: 'acme', section: 'policies' }).ok).toBe(true);
   });
 
-  it('whatever text stands on the bus, opening it never throws', () => {
+  it('is rejected without an exception for any text on the bus', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json(), fc.base64String()), (text) => {
         expect(openSection(text, keys, expected).ok).toBe(false);
@@ -216,14 +219,14 @@ describe('a signed heartbeat', () => {
     sections: { policies: { version: 3, digest: 'sha256:x' } },
   };
 
-  it('is read back as it was signed', () => {
+  it('is read as it was signed', () => {
     expect(openHeartbeat(signHeartbeat(heartbeat, key), keys, { tenant: 'acme' })).toEqual({
       ok: true,
       heartbeat,
     });
   });
 
-  it('is refused when forged, or another tenant’s', () => {
+  it('is rejected if it is forged, or for another tenant', () => {
     const forged = signHeartbeat(heartbeat, generateSigningKey());
     expect(openHeartbeat(forged, keys, { tenant: 'acme' })).toMatchObject({
       problem: 'signature_invalid',
@@ -235,9 +238,9 @@ describe('a signed heartbeat', () => {
 
   it.each([
     ['sequence 0', { sequence: 0 }],
-    ['a time in text', { time: 'now' }],
-    ['a section without digest', { sections: { policies: { version: 3 } } }],
-  ])('is refused with %s, though the signature is right', (_what, change) => {
+    ['a time as text', { time: 'now' }],
+    ['a section without a digest', { sections: { policies: { version: 3 } } }],
+  ])('is rejected with %s, although the signature is valid', (_what, change) => {
     const token = signJws({ ...heartbeat, ...change }, heartbeatType, key);
     expect(openHeartbeat(token, keys, { tenant: 'acme' }).ok).toBe(false);
   });

@@ -37,8 +37,8 @@ function lookup(guard: ReturnType<typeof createGuard>, host: string, all = true)
   });
 }
 
-describe('names', () => {
-  it('are refused when any of their addresses is', async () => {
+describe('a host name', () => {
+  it('is refused if any of its addresses is', async () => {
     const { resolve } = resolver({
       'mixed.example': [['8.8.8.8', '127.0.0.1']],
       'mixed6.example': [['8.8.8.8', '::1']],
@@ -53,7 +53,7 @@ describe('names', () => {
   });
 
   it.each(['169.254.169.254', 'fe80::1', '::ffff:169.254.169.254', 'fd00:ec2::254'])(
-    'that lead to %s are refused whatever is allowed',
+    'that resolves to %s is refused in any configuration',
     async (address) => {
       const { resolve } = resolver({ 'meta.example': [[address]] });
       const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], resolve });
@@ -63,19 +63,19 @@ describe('names', () => {
     },
   );
 
-  it('without an address fail as names that do not exist', async () => {
+  it('without an address fails like an unknown name', async () => {
     const guard = createGuard({ allowPrivate: [], resolve: resolver({}).resolve });
     await expect(lookup(guard, 'nowhere.example')).rejects.toMatchObject({ code: 'ENOTFOUND' });
   });
 
-  it('are handed over in the form the socket asked for', async () => {
+  it('is resolved to the form that the socket requested', async () => {
     const { resolve } = resolver({ 'ok.example': [['8.8.8.8', '1.1.1.1']] });
     const guard = createGuard({ allowPrivate: [], resolve });
     expect(await lookup(guard, 'ok.example', false)).toBe('8.8.8.8');
     expect(await lookup(guard, 'ok.example')).toHaveLength(2);
   });
 
-  it('that answer differently the second time gain nothing: they are resolved once per connection', async () => {
+  it('is resolved once per connection, which prevents DNS rebinding', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end('secret'));
     const { resolve, asked } = resolver({ 'rebind.example': [['203.0.113.1'], ['127.0.0.1']] });
     const guard = createGuard({ allowPrivate: ['203.0.113.1'], resolve });
@@ -99,7 +99,7 @@ describe('a redirect', () => {
     '224.0.0.1',
     '[ff02::1]',
     'inside.example',
-  ])('to %s is handed to the agent, and refused when it follows', async (host) => {
+  ])('to %s is returned to the agent, and refused when the agent follows it', async (host) => {
     const { resolve } = resolver({ 'inside.example': [['10.0.0.1']] });
     const guard = createGuard({ allowPrivate: ['127.0.0.0/8'], resolve });
     const proxy = await startProxy(cleanup, { guard });
@@ -115,7 +115,7 @@ describe('a redirect', () => {
 });
 
 describe('Sallyport’s own ports', () => {
-  it('are out of reach under every name and address of this machine', async () => {
+  it('are refused under every name and address of this machine', async () => {
     const { resolve } = resolver({ 'me.example': [['127.0.0.1']] });
     const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], resolve });
     const proxy = await startProxy(cleanup, { guard });
@@ -146,8 +146,8 @@ describe('Sallyport’s own ports', () => {
   });
 });
 
-describe('sockets', () => {
-  it('to literal addresses are judged too', async () => {
+describe('a socket', () => {
+  it('to a literal address is checked, too', async () => {
     const server = createServer();
     const port = await listening(server, cleanup);
     const guard = createGuard({ allowPrivate: [] });
@@ -158,7 +158,7 @@ describe('sockets', () => {
     ).rejects.toMatchObject({ code: 'proxy.address_refused' });
   });
 
-  it('are given up when nobody wants them any more', async () => {
+  it('is closed when its request is aborted', async () => {
     const guard = createGuard({ allowPrivate: ['203.0.113.0/24'], resolve: () => {} });
     const abort = new AbortController();
     const dialled = dialTcp({
@@ -182,7 +182,7 @@ describe('sockets', () => {
   });
 });
 
-describe('a port of Sallyport itself', () => {
+describe('a port of Sallyport', () => {
   const own = Object.values(networkInterfaces())
     .flatMap((entries) => entries ?? [])
     .find(({ family }) => family === 'IPv4');
@@ -192,7 +192,7 @@ describe('a port of Sallyport itself', () => {
       .replace(/^(.{4})/, '$1:');
 
   it.each(['127.0.0.1', own?.address ?? '127.0.0.2'])(
-    'is not reached by an IPv6 address that carries %s',
+    'is refused for IPv6 addresses that contain %s',
     (address) => {
       const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], ownPorts: [8080] });
       const inside = hex(address);

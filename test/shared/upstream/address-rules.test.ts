@@ -5,7 +5,7 @@ import { addressRules } from '../../../shared/upstream/address-rules.ts';
 const strict = addressRules([]);
 const lenient = addressRules(['0.0.0.0/0', '::/0']);
 
-describe('addresses that may be reached', () => {
+describe('the address guard', () => {
   it.each([
     '8.8.8.8',
     '1.1.1.1',
@@ -13,7 +13,7 @@ describe('addresses that may be reached', () => {
     '100.128.0.1',
     '2606:4700::1111',
     '64:ff9b::808:808',
-  ])('%s is public', (address) => expect(strict.refusal(address)).toBeUndefined());
+  ])('accepts %s as public', (address) => expect(strict.refusal(address)).toBeUndefined());
 
   it.each([
     ['127.0.0.1', 'loopback'],
@@ -52,7 +52,7 @@ describe('addresses that may be reached', () => {
     ['64:ff9b:1::1', 'reserved'],
     ['4000::1', 'reserved'],
     ['not an address', 'reserved'],
-  ])('%s is refused as %s', (address, kind) => {
+  ])('refuses %s as %s', (address, kind) => {
     expect(strict.refusal(address)).toBe(kind);
   });
 
@@ -74,11 +74,11 @@ describe('addresses that may be reached', () => {
     'fd00:ec2::254',
     '100.100.100.200',
     '168.63.129.16',
-  ])('%s is refused even where everything is allowed', (address) => {
+  ])('refuses %s even if every range is allowed', (address) => {
     expect(lenient.refusal(address)).toMatch(/metadata|link-local/);
   });
 
-  it('an exception opens its own range only', () => {
+  it('allows only the range of an exception', () => {
     const rules = addressRules(['10.1.0.0/16', '::1/128']);
     expect(rules.refusal('10.1.2.3')).toBeUndefined();
     expect(rules.refusal('::1')).toBeUndefined();
@@ -88,7 +88,7 @@ describe('addresses that may be reached', () => {
   });
 });
 
-describe('cidr', () => {
+describe('an allowed range in CIDR form', () => {
   it.each([
     '10.0.0.0/33',
     '10.0.0.1/8',
@@ -102,7 +102,7 @@ describe('cidr', () => {
     expect(() => cidr(text)).toThrow(/is not a CIDR range such as/),
   );
 
-  it('takes a single address', () => {
+  it('can be a single address', () => {
     expect(addressRules(['192.168.7.7']).refusal('192.168.7.7')).toBeUndefined();
   });
 });

@@ -76,14 +76,14 @@ const spellings: [string, string][] = [
   ['one HTML entity', secret.replace('_', '&lowbar;').replaceAll('&lowbar;', '&#x5F;')],
 ];
 
-describe('an answer that carries the secret is cut', () => {
-  it.each(spellings)('%s, in one piece', (_what, spelled) => {
+describe('a response that contains the secret is cut', () => {
+  it.each(spellings)('with %s, in one chunk', (_what, spelled) => {
     expect(pass(reflectionFilter([secret]), [Buffer.from(`before ${spelled} after`)]).cut).toBe(
       true,
     );
   });
 
-  it.each(spellings)('%s, however it is split', (_what, spelled) => {
+  it.each(spellings)('with %s, split in any way', (_what, spelled) => {
     const bytes = Buffer.from(`before ${spelled} after`);
     for (let size = 1; size <= 20; size++) {
       const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size));
@@ -98,26 +98,26 @@ describe('an answer that carries the secret is cut', () => {
 
   it.each([
     ['plain', secret],
-    ['within', `Bearer ${secret}`],
+    ['inside a text', `Bearer ${secret}`],
     ['base64', Buffer.from(`x:${secret}`).toString('base64')],
     ['one of several', ['a', `b=${secret}`]],
-  ])('in a header value: %s', (_what, value) => {
+  ])('with the secret in a header value: %s', (_what, value) => {
     expect(reflectionFilter([secret]).head(200, { 'x-echo': value })).toBe('cut');
   });
 
   it.each([
-    ['a JSON encoder that writes ASCII only', 'p\\u00e4ssw\\u00f6rd \\uD83D\\uDD11<&\\"'],
-    ['an HTML page', 'pässwörd 🔑&lt;&amp;&quot;'],
-    ['an HTML page by numbers', 'p&#228;ssw&#xF6;rd &#128273;&LT;&#38;&#34;'],
-    ['a form', 'p%C3%A4ssw%c3%b6rd+%F0%9F%94%91%3C%26%22'],
-  ])('beyond ASCII, by %s', (_what, spelled) => {
+    ['a JSON encoder for ASCII output', 'p\\u00e4ssw\\u00f6rd \\uD83D\\uDD11<&\\"'],
+    ['HTML entities', 'pässwörd 🔑&lt;&amp;&quot;'],
+    ['numeric HTML entities', 'p&#228;ssw&#xF6;rd &#128273;&LT;&#38;&#34;'],
+    ['form encoding', 'p%C3%A4ssw%c3%b6rd+%F0%9F%94%91%3C%26%22'],
+  ])('with a secret beyond ASCII, encoded by %s', (_what, spelled) => {
     const bytes = Buffer.from(`<p>${spelled}</p>`);
     for (const size of [1, 2, 7, 1000]) {
       expect(pass(reflectionFilter(['pässwörd 🔑<&"']), split(bytes, size)).cut).toBe(true);
     }
   });
 
-  it('as base64 whose slashes and plus signs are escaped', () => {
+  it('with base64 whose slashes and plus signs are escaped', () => {
     const odd = 'key>?~~>?~?>>>~?~~?>>>';
     const base64 = Buffer.from(odd).toString('base64');
     expect(base64).toMatch(/[+/]/);
@@ -128,11 +128,11 @@ describe('an answer that carries the secret is cut', () => {
     }
   });
 
-  it('in the name of a header', () => {
+  it('with the secret in the name of a header', () => {
     expect(reflectionFilter(['abcdefgh']).head(200, { 'x-abcdefgh': '1' })).toBe('cut');
   });
 
-  it('of several secrets any one counts', () => {
+  it('with any one of several secrets', () => {
     expect(pass(reflectionFilter(['first-secret', secret]), [Buffer.from(secret)]).cut).toBe(true);
     expect(
       pass(reflectionFilter(['first-secret', secret]), [Buffer.from('first-secret')]).cut,
@@ -145,7 +145,7 @@ describe('an answer that carries the secret is cut', () => {
     ['deflate', deflateSync],
     ['br', brotliCompressSync],
     ['zstd', zstdCompressSync],
-  ])('encoded as %s although identity was asked for', (encoding, encode) => {
+  ])('with the encoding %s, although identity was requested', (encoding, encode) => {
     const filter = reflectionFilter([secret]);
     expect(filter.head(200, { 'content-encoding': encoding })).toBe('buffer');
     expect(filter.whole?.(encode(Buffer.from(`x ${secret}`)))).toBe('cut');
@@ -154,11 +154,11 @@ describe('an answer that carries the secret is cut', () => {
   });
 
   it.each([
-    ['an encoding that cannot be read', 'compress', Buffer.from('x')],
+    ['an unknown encoding', 'compress', Buffer.from('x')],
     ['two encodings', 'gzip, br', Buffer.from('x')],
-    ['bytes that are not what they say', 'gzip', Buffer.from('x')],
-    ['a body that unpacks without end', 'gzip', gzipSync(Buffer.alloc(40 * 1024 * 1024))],
-  ])('%s is cut, for it cannot be judged', (_what, encoding, bytes) => {
+    ['bytes that do not fit their encoding', 'gzip', Buffer.from('x')],
+    ['a body that expands without limit', 'gzip', gzipSync(Buffer.alloc(40 * 1024 * 1024))],
+  ])('with %s, because it cannot be scanned', (_what, encoding, bytes) => {
     const filter = reflectionFilter([secret]);
     expect(filter.head(200, { 'content-encoding': encoding })).toBe('buffer');
     expect(filter.whole?.(bytes)).toBe('cut');
@@ -167,7 +167,7 @@ describe('an answer that carries the secret is cut', () => {
 
 const binary = { 'content-type': 'application/octet-stream' };
 
-describe('a packed body without a Content-Encoding', () => {
+describe('a compressed body without a Content-Encoding', () => {
   const packings: [string, (bytes: Buffer) => Buffer][] = [
     ['gzip', gzipSync],
     ['deflate', deflateSync],
@@ -176,8 +176,8 @@ describe('a packed body without a Content-Encoding', () => {
   ];
   const random = randomBytes(3 * 1024 * 1024);
 
-  describe.each(packings)('%s', (_what, pack) => {
-    it.each([text, binary])('is cut if it unpacks to the secret: %j', (headers) => {
+  describe.each(packings)('in %s', (_what, pack) => {
+    it.each([text, binary])('is cut if it expands to the secret: %j', (headers) => {
       const bytes = pack(Buffer.from(`before ${secret.toUpperCase()} after`));
       for (let size = 1; size <= bytes.length; size++) {
         const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size), headers);
@@ -186,7 +186,7 @@ describe('a packed body without a Content-Encoding', () => {
       }
     });
 
-    it.each([text, binary])('is left as it is without the secret: %j', (headers) => {
+    it.each([text, binary])('is forwarded unchanged without the secret: %j', (headers) => {
       const bytes = pack(Buffer.from('nothing to see here'));
       for (let size = 1; size <= bytes.length; size++) {
         const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size), headers);
@@ -195,19 +195,19 @@ describe('a packed body without a Content-Encoding', () => {
       }
     });
 
-    it.each([text, binary])('is cut if it breaks off behind the secret: %j', (headers) => {
+    it.each([text, binary])('is cut if it ends after the secret: %j', (headers) => {
       const bytes = pack(Buffer.concat([Buffer.from(secret), random.subarray(0, 4000)]));
       const broken = bytes.subarray(0, bytes.length - 5);
       expect(pass(reflectionFilter([secret]), split(broken, 700), headers).cut).toBe(true);
     });
 
-    it('is cut as a text if it is too large to be read whole', () => {
+    it('is cut if it is text and too large to be expanded', () => {
       for (const large of [random, Buffer.alloc(40 * 1024 * 1024)]) {
         expect(pass(reflectionFilter([secret]), split(pack(large), 65_536)).cut).toBe(true);
       }
     });
 
-    it('passes as a download of any size, and its start is read', () => {
+    it('is forwarded if it is a binary download of any size, and its start is scanned', () => {
       for (const large of [random, Buffer.alloc(40 * 1024 * 1024)]) {
         const bytes = pack(large);
         const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, 65_536), binary);
@@ -220,7 +220,7 @@ describe('a packed body without a Content-Encoding', () => {
   });
 
   it.each(['x', 'x^2 + y^2', '(', 'x^2 + y^2 = z^2, '.repeat(500), '\x1f', '\x1f\x8b'])(
-    'a text that only begins like one is left as it is: %j',
+    'is distinguished from text with a similar start, which is forwarded: %j',
     (body) => {
       for (const size of [1, 2, 3, 5000]) {
         const bytes = Buffer.from(body, 'latin1');
@@ -232,7 +232,7 @@ describe('a packed body without a Content-Encoding', () => {
   );
 });
 
-describe('an answer that does not carry it is left as it is', () => {
+describe('a response without the secret is forwarded unchanged', () => {
   it.each([
     '',
     secret.slice(0, -1),
@@ -243,7 +243,7 @@ describe('an answer that does not carry it is left as it is', () => {
     'a+b+c',
     'a&b&#1;&#x;&;&amp;&bogus;&',
     'sk_live_sk_live_',
-  ])('%j', (body) => {
+  ])('with %j', (body) => {
     for (const size of [1, 3, 1000]) {
       const { passed, cut } = pass(reflectionFilter([secret]), split(Buffer.from(body), size));
       expect(cut).toBe(false);
@@ -251,7 +251,7 @@ describe('an answer that does not carry it is left as it is', () => {
     }
   });
 
-  it('whatever the bytes and wherever they are split', () => {
+  it('for any bytes, split anywhere', () => {
     const pieces = fc.array(
       fc.constantFrom(
         'sk_live_4e',
@@ -279,7 +279,7 @@ describe('an answer that does not carry it is left as it is', () => {
     );
   });
 
-  it('and any secret is found in any text that holds it, wherever it is split', () => {
+  it('while any secret is found in any text that contains it, split anywhere', () => {
     const any = fc.string({ minLength: 4, maxLength: 30 });
     const spell = fc.constantFrom<(value: string) => string>(
       (value) => value,
@@ -307,7 +307,7 @@ describe('an answer that does not carry it is left as it is', () => {
     );
   });
 
-  it('and any secret is found in any spelling of any of its characters, split at every byte', () => {
+  it('while any secret is found in any spelling of its characters, split at every byte', () => {
     const spellings = [
       (one: string) => one,
       (one: string) => one.toUpperCase(),
@@ -348,12 +348,12 @@ describe('an answer that does not carry it is left as it is', () => {
     );
   });
 
-  it('a short secret counts in its own case only', () => {
+  it('if a short secret appears in another case', () => {
     expect(pass(reflectionFilter(['admin']), [Buffer.from('Admin')]).cut).toBe(false);
     expect(pass(reflectionFilter(['admin']), [Buffer.from('an admin')]).cut).toBe(true);
   });
 
-  it('events pass at once: only what could begin the secret is held back', () => {
+  it('event by event, and only a possible start of the secret is delayed', () => {
     const filter = reflectionFilter([secret]);
     filter.head(200, { 'content-type': 'text/event-stream' });
     const event = Buffer.from('data: {"a":1}\n\n');
@@ -362,7 +362,7 @@ describe('an answer that does not carry it is left as it is', () => {
     expect(filter.chunk?.(Buffer.from('ater\n\n'), false)).toEqual(Buffer.from('sk_later\n\n'));
   });
 
-  it('bytes that are not text are scanned for their first MiB', () => {
+  it('if it is binary and the secret is after the first MiB', () => {
     const headers = { 'content-type': 'application/octet-stream' };
     const mebi = Buffer.alloc(1024 * 1024, 'x');
     expect(pass(reflectionFilter([secret]), [Buffer.from(secret), mebi], headers).cut).toBe(true);
@@ -370,7 +370,7 @@ describe('an answer that does not carry it is left as it is', () => {
     expect(pass(reflectionFilter([secret]), [mebi, Buffer.from(secret)]).cut).toBe(true);
   });
 
-  it('without a secret there is nothing to look for', () => {
+  it('if there is no secret to search for', () => {
     expect(reflectionFilter([]).head(200, text)).toBe('pass');
     expect(reflectionFilter(['']).head(200, text)).toBe('pass');
   });

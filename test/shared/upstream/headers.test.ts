@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { inboundHeaders, outboundHeaders, withHeader } from '../../../shared/upstream/headers.ts';
 
-describe('what leaves', () => {
+describe('a header sent to the upstream', () => {
   it.each([
     'Connection',
     'KEEP-ALIVE',
@@ -22,11 +22,11 @@ describe('what leaves', () => {
     'action-idempotency-key',
     'Sallyport-Decision',
     'sallyport-x',
-  ])('%s never does', (name) => {
+  ])('%s is removed', (name) => {
     expect(outboundHeaders([name, 'x', 'Accept', 'y'])).toEqual(['Accept', 'y']);
   });
 
-  it('what Connection names goes with it, however it is written', () => {
+  it('is removed if Connection names it, in any spelling', () => {
     const raw = [
       'X-A',
       '1',
@@ -42,7 +42,7 @@ describe('what leaves', () => {
     expect(outboundHeaders(raw)).toEqual(['X-C', '3']);
   });
 
-  it('Connection cannot take away what describes the body', () => {
+  it('is kept if it describes the body, even if Connection names it', () => {
     const raw = [
       'Connection',
       'content-type, content-encoding',
@@ -54,13 +54,13 @@ describe('what leaves', () => {
     expect(outboundHeaders(raw)).toEqual(raw.slice(2));
   });
 
-  it('order, case and repetition of the rest are kept', () => {
+  it('keeps its order, case and repetition otherwise', () => {
     const raw = ['X-B', '1', 'Cookie', 'a=1', 'x-b', '2', 'cookie', 'b=2'];
     expect(outboundHeaders(raw)).toEqual(raw);
   });
 });
 
-describe('what comes back', () => {
+describe('a header returned to the agent', () => {
   it.each([
     'Alt-Svc',
     'SALLYPORT-Decision',
@@ -70,17 +70,17 @@ describe('what comes back', () => {
     'Proxy-Authenticate',
     'Keep-Alive',
     'Upgrade',
-  ])('%s never does', (name) =>
+  ])('%s is removed', (name) =>
     expect(inboundHeaders([name, 'x', 'Date', 'y'], true)).toEqual(['Date', 'y']),
   );
 
-  it('Content-Length is kept only where it is the length', () => {
+  it('Content-Length is kept only if it states the length of the body', () => {
     expect(inboundHeaders(['Content-Length', '1'], true)).toEqual(['Content-Length', '1']);
     expect(inboundHeaders(['Content-Length', '1'], false)).toEqual([]);
   });
 });
 
-it('no hop-by-hop header survives, and nothing else is lost, whatever the headers', () => {
+it('exactly the hop-by-hop headers are removed, for any headers', () => {
   const name = fc.constantFrom(
     'A',
     'b',
@@ -109,6 +109,6 @@ it('no hop-by-hop header survives, and nothing else is lost, whatever the header
   );
 });
 
-it('withHeader replaces every one of that name', () => {
+it('withHeader replaces every header of that name', () => {
   expect(withHeader(['A', '1', 'b', '2', 'a', '3'], 'a', '4')).toEqual(['b', '2', 'a', '4']);
 });

@@ -21,18 +21,18 @@ function held(secret: string, inject: CredentialInjection): HeldCredential {
 
 const basicOf = (pair: string) => `Basic ${Buffer.from(pair).toString('base64')}`;
 
-describe('injection', () => {
+describe('injecting a credential', () => {
   it.each<[string, string, CredentialInjection, string[]]>([
     ['bearer', 's3', { in: 'bearer' }, ['authorization', 'Bearer s3']],
     [
-      'bearer in another form',
+      'bearer with a format',
       's3',
       { in: 'bearer', format: 'token {secret}' },
       ['authorization', 'token s3'],
     ],
-    ['header', 's3', { in: 'header', name: 'X-Api-Key' }, ['X-Api-Key', 's3']],
+    ['a header', 's3', { in: 'header', name: 'X-Api-Key' }, ['X-Api-Key', 's3']],
     [
-      'header in a form',
+      'a header with a format',
       's3',
       { in: 'header', name: 'X-Api-Key', format: 'k={secret};' },
       ['X-Api-Key', 'k=s3;'],
@@ -43,8 +43,8 @@ describe('injection', () => {
       { in: 'basic', format: 'amy:{secret}' },
       ['authorization', basicOf('amy:s3')],
     ],
-    ['basic pair', 'amy:s3', { in: 'basic' }, ['authorization', basicOf('amy:s3')]],
-    ['basic alone', 's3', { in: 'basic' }, ['authorization', basicOf('s3:')]],
+    ['basic with a pair', 'amy:s3', { in: 'basic' }, ['authorization', basicOf('amy:s3')]],
+    ['basic with a secret only', 's3', { in: 'basic' }, ['authorization', basicOf('s3:')]],
     [
       'basic beyond ASCII',
       'pässwörd',
@@ -52,18 +52,18 @@ describe('injection', () => {
       ['authorization', basicOf('amy:pässwörd')],
     ],
     [
-      'a secret with replacement patterns',
+      'a secret with replacement patterns of JavaScript',
       "$&$'$1",
       { in: 'bearer' },
       ['authorization', "Bearer $&$'$1"],
     ],
-  ])('%s', (_what, secret, inject, expected) => {
+  ])('adds %s', (_what, secret, inject, expected) => {
     expect(
       injectCredential(outgoing('/', ['Accept', '*/*']), held(secret, inject)).headers,
     ).toEqual(['Accept', '*/*', ...expected]);
   });
 
-  it('what the agent sent in its place is removed first, every one of it', () => {
+  it('removes all values that the agent sent in its place', () => {
     const headers = ['AUTHORIZATION', 'Bearer mine', 'X', '1', 'authorization', 'Basic x'];
     expect(injectCredential(outgoing('/', headers), held('s3', { in: 'bearer' })).headers).toEqual([
       'X',
@@ -84,20 +84,20 @@ describe('injection', () => {
     ['/a?key', '/a?key=s%263'],
     ['/a?b=x?key=y', '/a?b=x?key=y&key=s%263'],
     ['/a?%ff=1', '/a?%ff=1&key=s%263'],
-  ])('query: %s becomes %s', (path, expected) => {
+  ])('adds a query parameter: %s becomes %s', (path, expected) => {
     expect(injectCredential(outgoing(path), held('s&3', { in: 'query', name: 'key' })).path).toBe(
       expected,
     );
   });
 
-  it('parts of an answer are not asked for: each would be harmless, and together the secret', () => {
+  it('removes Range, because parts of the secret could be combined', () => {
     const headers = ['Range', 'bytes=0-9', 'X', '1'];
     expect(
       injectCredential(outgoing('/', headers), held('s', { in: 'header', name: 'K' })).headers,
     ).toEqual(['X', '1', 'K', 's']);
   });
 
-  it('the request that was given is left as it is', () => {
+  it('does not change the given request', () => {
     const given = outgoing('/a?b=1', ['authorization', 'x']);
     injectCredential(given, held('s', { in: 'bearer' }));
     injectCredential(given, held('s', { in: 'query', name: 'k' }));
@@ -105,7 +105,7 @@ describe('injection', () => {
   });
 });
 
-describe('refused', () => {
+describe('injecting a credential refuses', () => {
   const everywhere: CredentialInjection[] = [
     { in: 'bearer' },
     { in: 'header', name: 'X-K' },
@@ -114,7 +114,7 @@ describe('refused', () => {
   ];
 
   it.each(['a\r\nX: y', 'a\nb', 'a\rb', 'a\0b', 'a\u0085b', '', 'a\ud800'])(
-    'a secret that would break out: %j',
+    'a secret with control characters: %j',
     (secret) => {
       for (const inject of everywhere) {
         expect(() => injectCredential(outgoing('/'), held(secret, inject))).toThrow(
@@ -135,13 +135,13 @@ describe('refused', () => {
     'sallyport-x',
     'Proxy-Authorization',
     'ü',
-  ])('a header called %j', (name) =>
+  ])('a header named %j', (name) =>
     expect(() => injectCredential(outgoing('/'), held('s', { in: 'header', name }))).toThrow(
       /cannot be injected/,
     ),
   );
 
-  it('a form with a line break, a query without a name, and a header secret beyond ASCII', () => {
+  it('a format with a line break, a query without a name, and a header secret beyond ASCII', () => {
     for (const [secret, inject] of [
       ['s', { in: 'bearer', format: 'a\r\n{secret}' }],
       ['s', { in: 'query' }],
@@ -154,7 +154,7 @@ describe('refused', () => {
     }
   });
 
-  it('and the message does not hold the secret', () => {
+  it('with a message that does not contain the secret', () => {
     expect(() => injectCredential(outgoing('/'), held('top\nsecret', { in: 'bearer' }))).toThrow(
       expect.not.objectContaining({ message: expect.stringContaining('secret\n') }),
     );

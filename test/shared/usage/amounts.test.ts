@@ -31,7 +31,7 @@ it.each<[JsonValue | undefined, number]>([
   expect(amountOf(value)).toBe(amount);
 });
 
-it('whatever an agent writes adds a finite number, and never less than nothing', () => {
+it('any value from an agent adds a finite number that is not negative', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const amount = amountOf(value as JsonValue);
@@ -41,7 +41,7 @@ it('whatever an agent writes adds a finite number, and never less than nothing',
   );
 });
 
-it('values are found at dotted paths below args, and absent ones left out', () => {
+it('values are found at dotted paths below args, and absent ones are omitted', () => {
   const args = { amount: 5, order: { total: '7.5', lines: [{ price: 2 }] }, refund: -3 };
   const paths = [
     'amount',
@@ -70,7 +70,7 @@ const event = (data: EvidenceEvent['data'], more: Partial<EvidenceEvent> = {}): 
   ...more,
 });
 
-it('an event counts once for its calls, and once for each value', () => {
+it('an event counts one call, and each of its values once', () => {
   const at = { agentId: '7', tool: 'pay', minute: 29_919_480, source: 'sidecar:s/run_1' };
   expect(tallyOf(event({ usage: { amount: 5 }, usage_run: 'run_1' }))).toEqual([
     { ...at, path: '', amount: 1 },
@@ -79,15 +79,15 @@ it('an event counts once for its calls, and once for each value', () => {
 });
 
 it.each<[string, EvidenceEvent]>([
-  ['that says nothing of usage', event({ risk_tier: 'low' })],
-  ['whose usage is no object', event({ usage: [1] })],
-  ['of another kind', event({ usage: {} }, { type: 'execution.result' })],
-  ['of no agent', event({ usage: {} }, { agent_id: undefined })],
-])('an event %s counts for nothing', (_what, given) => {
+  ['has no usage', event({ risk_tier: 'low' })],
+  ['has usage that is not an object', event({ usage: [1] })],
+  ['is of another type', event({ usage: {} }, { type: 'execution.result' })],
+  ['has no agent', event({ usage: {} }, { agent_id: undefined })],
+])('an event is not counted if it %s', (_what, given) => {
   expect(tallyOf(given)).toEqual([]);
 });
 
-it('whatever a sidecar writes, what is counted fits into a row', () => {
+it('the counts of any event from a sidecar fit into a row', () => {
   const wild = fc.dictionary(fc.string({ unit: 'binary', maxLength: 300 }), fc.jsonValue());
   const texts = fc.string({ unit: 'binary', maxLength: 600 });
   fc.assert(

@@ -62,7 +62,7 @@ const calls = fc.array(call, { maxLength: 60 });
 const moment = fc.integer({ min: -hourMs, max: 90 * hourMs }).map((ms) => startMs + ms);
 
 describe('windows of minute buckets', () => {
-  it('say the same as a list of all calls, whatever came in which order from where', () => {
+  it('equal a list of all calls, in any order from any source', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const counted = all.filter(({ isGivenBack }) => !isGivenBack);
@@ -78,7 +78,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('never count less than really lies in them, and hold a call a minute longer at most', () => {
+  it('never count less than the exact window, and keep a call at most a minute longer', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const counted = all.filter(({ isGivenBack }) => !isGivenBack);
@@ -92,7 +92,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('change at whole minutes only, and are empty from the moment that they name', () => {
+  it('change at whole minutes only, and are empty from the time that they report', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const usage = usageOf(all);
@@ -107,7 +107,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('are read in between, as decisions do, without any change to them', () => {
+  it('can be read at any time without being changed', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const book = new UsageBook();
@@ -127,8 +127,8 @@ describe('windows of minute buckets', () => {
   });
 });
 
-describe('a book of counts', () => {
-  it('keeps what it counted while a clock is set ahead and back', () => {
+describe('a usage book', () => {
+  it('keeps its counts when the clock is set forward and back', () => {
     const book = new UsageBook();
     book.count('tool', {}, { nowMs: startMs, monotonicMs: 0 });
     book.count('other', {}, { nowMs: startMs + 9 * dayMs, monotonicMs: 60_000 });
@@ -136,7 +136,7 @@ describe('a book of counts', () => {
     expect(usage.callsIn1h(startMs)).toBe(1);
   });
 
-  it('forgets what no window reaches once more than a day has passed', () => {
+  it('deletes counts that are older than every window after a day', () => {
     const book = new UsageBook();
     book.count('old', {}, { nowMs: startMs, monotonicMs: 0 });
     book.count('tool', {}, { nowMs: startMs, monotonicMs: 0 });
@@ -147,7 +147,7 @@ describe('a book of counts', () => {
   });
 });
 
-it('sums of decimals come to the decimal that a person expects', () => {
+it('sums of decimals are exact decimals', () => {
   expect(asDecimal(0.1 + 0.2)).toBe(0.3);
   expect(asDecimal(19.99 * 3)).toBe(59.97);
   expect(asDecimal(123_456_789.01 + 0.02)).toBe(123_456_789.03);

@@ -35,8 +35,8 @@ const kinds: readonly (readonly [name: string, wanted: PaperExport])[] = [
   ),
 ];
 
-describe.each(kinds)('%s', (_name, wanted) => {
-  it('verifies as it is, in parts of any length', async () => {
+describe.each(kinds)('the bytes of %s', (_name, wanted) => {
+  it('verify unchanged, in parts of any length', async () => {
     const bytes = await exportOf(ledger, wanted);
     for (const partBytes of [1, 3, 4_096, bytes.length]) {
       const trust = { thumbprints: new Set([ledger.exportKey.kid]), jwks: [] };
@@ -46,7 +46,7 @@ describe.each(kinds)('%s', (_name, wanted) => {
     }
   });
 
-  it('does not verify with any bit of it changed, any byte removed or added, or any part of it', async () => {
+  it('do not verify with a changed bit, a removed or added byte, or a part of them only', async () => {
     const bytes = await exportOf(ledger, wanted);
     const at = fc.nat(bytes.length - 1);
     const damage = fc.oneof(
@@ -76,7 +76,7 @@ describe.each(kinds)('%s', (_name, wanted) => {
   });
 });
 
-it('every single byte of the signature counts, down to the bits that its encoding does not use', async () => {
+it('a changed bit in any byte of the signature fails verification, also in unused encoding bits', async () => {
   const bytes = await exportOf(paperLedger(events.slice(0, 1), { keys: ledger }));
   expect((await verifyBytes(bytes, ledger)).ok).toBe(true);
   for (let index = bytes.lastIndexOf('"signature":'); index < bytes.length; index++) {
@@ -85,14 +85,14 @@ it('every single byte of the signature counts, down to the bits that its encodin
   }
 });
 
-it('a signature takes no member beside its own, which nobody would have signed', async () => {
+it('an added member of a signature fails verification, because it is not signed', async () => {
   const text = (await exportOf(ledger)).toString();
   const added = text.replace('"signature":{"alg":', '"signature":{"aaa":"approved","alg":');
   expect(added).not.toBe(text);
   expect((await verifyBytes(Buffer.from(added), ledger)).problem?.kind).toBe('broken_off');
 });
 
-it('a whole bundle that keeps the end of no chain does not verify', async () => {
+it('a bundle without the ends of its chains fails verification', async () => {
   const report = await verifyBytes(await exportOf(ledger, { chains: [] }), ledger);
   expect(report.problem?.kind).toBe('head_mismatch');
 });

@@ -38,7 +38,7 @@ const replaced = (position: number, event: BundleEvent) => rows.with(position - 
 const verified = async (wanted: PaperExport, from: PaperLedger = ledger, checkpoint?: string) =>
   verifyBytes(await exportOf(from, wanted), from, { checkpoint });
 
-describe('a whole bundle', () => {
+describe('an unfiltered bundle', () => {
   const kept = chainsOf(rows);
   it.each([
     ['content_mismatch', 8, 'agent:1', replaced(8, changed(rowAt(8)))],
@@ -51,7 +51,7 @@ describe('a whole bundle', () => {
     ['truncated', 1, 'agent:0', []],
     ['reordered', 8, 'agent:2', rows.toSpliced(7, 2, moved(rowAt(9), 8), moved(rowAt(8), 9))],
     ['inserted', 21, 'agent:0', [...rows, { ...rowAt(19), position: 21 }]],
-  ] as const)('says %s at position %s', async (kind, position, chain, damaged) => {
+  ] as const)('reports %s at position %s', async (kind, position, chain, damaged) => {
     const report = await verified({ events: damaged, chains: kept });
     expect(report).toMatchObject({ ok: false, trusted: true, signed_by: ledger.exportKey.kid });
     expect(report.problems.map((one) => one.kind)).toContain(kind);
@@ -60,25 +60,25 @@ describe('a whole bundle', () => {
     if (chain !== null && kind !== 'truncated') expect(found?.chain_id).toBe(chain);
   });
 
-  it('of another tenant does not pass for one of this', async () => {
+  it('is rejected if its events belong to another tenant', async () => {
     const other = paperLedger(events, { tenant: 'other', keys: ledger });
     const report = await verified({ events: other.rows });
     expect(report.problem?.kind).toBe('content_mismatch');
   });
 
-  it('with the checkpoint of another tenant is no export of this one', async () => {
+  it('is rejected if its checkpoint belongs to another tenant', async () => {
     const other = paperLedger(events, { tenant: 'other', keys: ledger });
     const report = await verified({ checkpoint: checkpointOf(other) });
     expect(report.problem?.kind).toBe('checkpoint_invalid');
   });
 
-  it('whose chains do not end as they say is not intact', async () => {
+  it('is rejected if a chain ends differently than stated', async () => {
     const chains = kept.map((end) => ({ ...end, seq: end.seq + 1 }));
     expect((await verified({ chains })).ok).toBe(false);
     expect((await verified({ chains: kept.slice(1) })).problem?.kind).toBe('head_mismatch');
   });
 
-  it('of an empty ledger verifies', async () => {
+  it('verifies for an empty ledger', async () => {
     expect(await verified({}, paperLedger([]))).toMatchObject({ ok: true, events: 0 });
   });
 });
@@ -89,7 +89,7 @@ describe('a filtered bundle', () => {
   const at = (index: number) => pays[index] as BundleEvent;
   const ends = chainsOf(rows);
 
-  it('proves every event', async () => {
+  it('proves the inclusion of every event', async () => {
     const report = await verified({ filters, events: pays, chains: ends });
     expect(report).toMatchObject({ ok: true, complete: false, events: 5, chains: 3 });
   });
@@ -107,7 +107,7 @@ describe('a filtered bundle', () => {
     ['filter_mismatch', 6, [at(0), proved(ledger, 6)]],
     ['head_mismatch', null, pays, ends.map((end) => ({ ...end, seq: 1 }))],
   ] as const)(
-    'says %s at position %s',
+    'reports %s at position %s',
     async (kind, position, damaged, chains: readonly BundleChain[] = ends) => {
       const report = await verified({ filters, events: damaged, chains });
       expect(report).toMatchObject({ ok: false, trusted: true });
@@ -115,7 +115,7 @@ describe('a filtered bundle', () => {
     },
   );
 
-  it('says that a link is broken where both events are there', async () => {
+  it('reports a broken link if both events are present', async () => {
     const twisted = paperLedger(events, { keys: ledger });
     const second = rehashedOn(twisted.rows[3] as BundleEvent, genesis(twisted));
     const wrong = { ...twisted, rows: twisted.rows.with(3, second) };
@@ -125,10 +125,10 @@ describe('a filtered bundle', () => {
   });
 });
 
-describe('a checkpoint that somebody kept', () => {
+describe('a checkpoint that an auditor keeps', () => {
   const early = checkpointOf(ledger, 7).note;
 
-  it('agrees with a ledger that only grew, and is said to have been looked at', async () => {
+  it('agrees with a ledger that has only grown, and the report states that it was compared', async () => {
     expect(await verified({}, ledger, early)).toMatchObject({ ok: true, anchored: true });
     const now = checkpointOf(ledger).note;
     for (const wanted of [{}, { format: 'csv' as const }]) {
@@ -136,7 +136,7 @@ describe('a checkpoint that somebody kept', () => {
     }
   });
 
-  it('gives away a history that was written anew with the right keys', async () => {
+  it('reveals a history that was rewritten with the right keys', async () => {
     const history = events.with(4, { ...(events[4] as (typeof events)[0]), decision: 'deny' });
     const forged = paperLedger(history, { keys: ledger });
     expect(await verified({}, forged)).toMatchObject({ ok: true, trusted: true });
@@ -146,13 +146,13 @@ describe('a checkpoint that somebody kept', () => {
     expect(sameSize.problem?.kind).toBe('head_mismatch');
   });
 
-  it('gives away that an older state came back', async () => {
+  it('reveals a restored older state', async () => {
     const older = paperLedger(events.slice(0, 5), { keys: ledger });
     const report = await verified({}, older, early);
     expect(report).toMatchObject({ ok: false, problem: { kind: 'truncated', position: 6 } });
   });
 
-  it('counts only when it is signed, for this ledger', async () => {
+  it('is accepted only if it is signed for this ledger', async () => {
     const unsigned = checkpointOf({ ...ledger, ...newKeys() }, 7).note;
     const foreign = checkpointOf(paperLedger(events, { tenant: 'other', keys: ledger }), 7).note;
     for (const note of [unsigned, foreign, 'no note', '']) {
@@ -161,14 +161,14 @@ describe('a checkpoint that somebody kept', () => {
     }
   });
 
-  it('says nothing about a choice of events of another size, and is not said to', async () => {
+  it('cannot be compared with a filtered bundle of another size, and the report states that', async () => {
     const wanted = { filters: { tool: 'pay' }, events: [proved(ledger, 1)] };
     expect((await verified(wanted, ledger, early)).problem?.kind).toBe('not_comparable');
   });
 });
 
-describe('whose key', () => {
-  it('is not trusted because it came with the file, whatever it calls itself', async () => {
+describe('the signing key of a bundle', () => {
+  it('is not trusted because it is in the file, whatever name it has', async () => {
     const forger = paperLedger(events);
     const bytes = await exportOf(forger);
     expect(await verifyBytes(bytes, ledger)).toMatchObject({ ok: true, trusted: false });
@@ -180,7 +180,7 @@ describe('whose key', () => {
     expect(await verifyBytes(renamed, ledger, { jwks })).toMatchObject({ ok: false });
   });
 
-  it('signed a checkpoint signs no export with it: every signature says what it is for', async () => {
+  it('is not trusted if it is the checkpoint key, because keys have one purpose', async () => {
     const bytes = await exportOf({ ...ledger, exportKey: ledger.checkpointKey });
     expect(await verifyBytes(bytes, ledger)).toMatchObject({ ok: true, trusted: false });
   });

@@ -21,8 +21,8 @@ function readCsv(text: string): readonly (readonly string[])[] {
 const listOf = async (format: 'csv' | 'md', fields: Parameters<typeof anEvent>[0]) =>
   (await exportOf(paperLedger([anEvent(fields)]), { format })).toString();
 
-describe('CSV', () => {
-  it('has a row for each event, whatever an agent chose as text, and the signature as the last', async () => {
+describe('the CSV export', () => {
+  it('has a row for each event with any text, and the signature as the last row', async () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('a,b', '"', 'x\r\ny', "it's"),
@@ -46,7 +46,7 @@ describe('CSV', () => {
   });
 
   it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', '＝1'])(
-    'never gives a spreadsheet the formula %j',
+    'escapes the formula %j for spreadsheets',
     async (resource) => {
       const [, row = []] = readCsv(await listOf('csv', { resource }));
       expect(row).toContain(`'${resource}`);

@@ -9,18 +9,18 @@ function wide(depth: number): JsonValue {
   return Object.fromEntries(Array.from({ length: 32 }, (_, n) => [`n${n}`, wide(depth - 1)]));
 }
 
-it('the shape of arguments names members and types, and no value', () => {
+it('the shape of arguments contains names and types, and no value', () => {
   expect(shapeText({ to: ['a@b.example'], amount: 4, when: null })).toBe(
     '{"amount":"number","to":["string"],"when":"null"}',
   );
 });
 
-it('the shape stays small, however wide, deep or long-named the arguments are', () => {
+it('the shape of arguments stays small for any width, depth and length of names', () => {
   const widest = { a: wide(3), b: wide(3), c: { ['n'.repeat(500_000)]: 1 } };
   expect(shapeText(widest).length).toBeLessThan(100_000);
 });
 
-it('the shape holds no name that a reader of evidence would refuse', () => {
+it('the shape of arguments contains no name that the ledger refuses', () => {
   const args = {
     ...(JSON.parse('{"a\\u0000b": 1, "__proto__": {"c": 2}}') as JsonObject),
     [`${'x'.repeat(99)}\u{1F600}`]: 3,

@@ -116,7 +116,7 @@ function contradiction(partial: PartialValue, full: JsonObject): string | undefi
   return Object.keys(full).find((root) => !admits(readPartial(partial, [root]), full[root]));
 }
 
-describe('what a stored decision says of its context', () => {
+describe('the known context of a stored decision', () => {
   it.each([
     ['control plane', byControlPlane],
     ['sidecar', bySidecar],
@@ -132,7 +132,7 @@ describe('what a stored decision says of its context', () => {
     );
   });
 
-  it('holds everything but the values of arguments and the address of the user', () => {
+  it('contains everything except argument values and the user’s address', () => {
     const one: Action = {
       tenantId: 'acme',
       agentId: '7',
@@ -173,7 +173,7 @@ describe('what a stored decision says of its context', () => {
     ['seen', { user_role: { x: 1 } }],
     ['environment', 5],
     ['manifest_hash', {}],
-  ])('survives a %s that is %j', (member, given) => {
+  ])('is available if %s is %j', (member, given) => {
     const event = { tenant: 'acme', agent_id: '7', tool: 'pay', resource: 'x', data: {} };
     const known = knownContext({ ...event, data: { [member]: given as JsonValue } });
     expect(readPartial(known, ['tool', 'name'])).toEqual({ known: 'pay' });

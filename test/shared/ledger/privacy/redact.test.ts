@@ -5,7 +5,7 @@ import { redactArguments, redactText } from '../../../../shared/ledger/privacy/r
 
 const redact = (args: JsonObject, fields: readonly string[] = []) => redactArguments(args, fields);
 
-describe('a text', () => {
+describe('redacting a text', () => {
   it.each([
     ['dana.smith+x@customer.example', '[redacted:email]'],
     ['jürgen@bücher.example', '[redacted:email]'],
@@ -25,7 +25,7 @@ describe('a text', () => {
     ['postgres://user:pa55@db.example/x', 'postgres://[redacted:secret]db.example/x'],
     ['-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----', '[redacted:secret]'],
     ['-----BEGIN RSA PRIVATE KEY-----\nMIIB, and cut off', '[redacted:secret]'],
-  ])('%j loses what is sensitive, wherever it stands', (text, left) => {
+  ])('replaces the sensitive part of %j in any position', (text, left) => {
     expect(redactText(text)).toBe(left);
     expect(redactText(`(${text})`)).toContain(left.split('[')[0]);
     expect(redactText(`see ${text}`)).toBe(`see ${left}`);
@@ -38,11 +38,11 @@ describe('a text', () => {
     '0198c6a8-a6f0-7cc3-a4f2-b7d7f4f0a1b2',
     '4111 1111 1111 1112',
     'internationalisation-of-everything',
-  ])('%j stays as it is', (text) => {
+  ])('leaves %j unchanged', (text) => {
     expect(redactText(text)).toBe(text);
   });
 
-  it('is redacted in time that does not explode, whatever it is', () => {
+  it('takes a bounded time for any text', () => {
     const seeds = ['a@', '1 ', '-----BEGIN PRIVATE KEY-----', 'AB12 ', 'token=', 'x.', '+1 '];
     for (const seed of seeds) {
       const started = process.cpuUsage();
@@ -53,14 +53,14 @@ describe('a text', () => {
   });
 });
 
-describe('arguments', () => {
-  it('lose the values of fields that are sensitive by name, however it is written', () => {
+describe('redacting arguments', () => {
+  it('removes the values of fields with sensitive names in any spelling', () => {
     const names = ['password', 'api_key', 'apiKey', 'X-Auth-Token', 'cardNumber', 'e-mail', 'cvv'];
     const args = Object.fromEntries(names.map((name) => [name, { deep: 'value' }]));
     expect(redact(args)).toEqual(Object.fromEntries(names.map((name) => [name, '[redacted]'])));
   });
 
-  it('lose the values of fields that the tenant names, by name or by path, also within lists', () => {
+  it('removes the values of fields that the tenant lists, by name or path, also within arrays', () => {
     const args = {
       salary: 1,
       staff: [{ name: 'Dana', grade: 4 }],
@@ -75,7 +75,7 @@ describe('arguments', () => {
     });
   });
 
-  it('lose a card that is a number, and a secret that is a name', () => {
+  it('removes a card number that is a JSON number, and a secret in a member name', () => {
     expect(redact({ n: 4111111111111111, amount: 12 })).toEqual({
       n: '[redacted:card]',
       amount: 12,
@@ -83,12 +83,12 @@ describe('arguments', () => {
     expect(redact({ 'dana@customer.example': 1 })).toEqual({ '[redacted:email]': 1 });
   });
 
-  it('lose a secret that a cut would have halved', () => {
+  it('removes a secret at the position where the text is truncated', () => {
     const text = `${'word '.repeat(199)}x ghp_16C7e42F292c6912E7710c838347Ae178B4a`;
     expect(JSON.stringify(redact({ text }))).not.toContain('ghp_');
   });
 
-  it('are bounded, whatever they are', () => {
+  it('returns a bounded result for any arguments', () => {
     const deep = JSON.parse(`${'{"a":['.repeat(500)}1${']}'.repeat(500)}`) as JsonObject;
     expect(JSON.stringify(redact(deep))).toContain('[cut]');
     const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`f${n}`, 'x']));
@@ -96,7 +96,7 @@ describe('arguments', () => {
     expect(JSON.stringify(redact({ text: 'y '.repeat(100_000) })).length).toBeLessThan(1_100);
   });
 
-  it('shows no half of a secret or an address that stands where reading ends', () => {
+  it('removes a secret or an address that crosses the end of the scanned part', () => {
     const key = `-----BEGIN PRIVATE KEY-----${'A'.repeat(3_900)}-----END PRIVATE KEY-----`;
     for (const secret of ['sk_live_51H8abcdEFGH', 'maria.lopez@example.com']) {
       for (let shift = 0; shift < secret.length; shift++) {
@@ -108,7 +108,7 @@ describe('arguments', () => {
     }
   });
 
-  it('never keep an e-mail address, wherever it stands in whatever object', () => {
+  it('removes every e-mail address in any object', () => {
     const address = 'dana@customer.example';
     fc.assert(
       fc.property(

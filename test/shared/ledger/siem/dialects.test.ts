@@ -51,14 +51,14 @@ function readCef(frame: string) {
   return { syslog, fields, values: Object.fromEntries(pairs) as Record<string, string> };
 }
 
-describe('what a SIEM is told of a denied action', () => {
-  it('in JSON is the event with its links', () => {
+describe('a denied action in a SIEM export', () => {
+  it('is the event with its links in JSON', () => {
     expect(linesOf(write('json', denied))).toEqual([
       { ...denied.event, prev_hash: hashes.prevHash, event_hash: hashes.eventHash },
     ]);
   });
 
-  it('for an event collector has time in seconds, and flat fields to search by', () => {
+  it('has its time in seconds and flat searchable fields for an event collector', () => {
     const [event, ...others] = linesOf(write('siem_a_hec', denied));
     expect(others).toEqual([]);
     expect(event).toMatchObject({
@@ -73,7 +73,7 @@ describe('what a SIEM is told of a denied action', () => {
     expect(fields.every((value) => ['string', 'number'].includes(typeof value))).toBe(true);
   });
 
-  it('for a bulk endpoint is created once, under a name that no other event has', () => {
+  it('is created once under a unique id for a bulk endpoint', () => {
     const [action, document] = linesOf(write('siem_b', denied));
     expect(action).toEqual({
       create: { _index: 'logs-sallyport.evidence-default', _id: 't1:42' },
@@ -97,7 +97,7 @@ describe('what a SIEM is told of a denied action', () => {
     });
   });
 
-  it('in CEF is one counted message', () => {
+  it('is one message with a length in CEF', () => {
     const { syslog, fields, values } = readCef(write('syslog_cef', denied));
     expect(syslog).toBe(`<110>1 ${occurred_at} gateway sallyport - evidence.sealed - `);
     expect(fields.slice(0, 7)).toEqual([
@@ -122,7 +122,7 @@ describe('what a SIEM is told of a denied action', () => {
     });
   });
 
-  it('in OCSF is API activity that a control has blocked', () => {
+  it('is API activity that a control blocked in OCSF', () => {
     const [event] = linesOf(write('ocsf', denied));
     expect(event).toMatchObject({
       metadata: { version: '1.6.0', uid: 'ev_1001', tenant_uid: 't1' },
@@ -141,12 +141,12 @@ describe('what a SIEM is told of a denied action', () => {
     });
   });
 
-  it('names the product by the version of the contract', () => {
+  it('has the contract version as the product version', () => {
     expect(product.version).toBe(contractVersion);
   });
 });
 
-describe('every decision', () => {
+describe('a decision in a SIEM export', () => {
   it.each([
     ['allow', 'refund.small', { action_id: 1, disposition_id: 1 }, '2', ['allowed']],
     ['allow', 'approval.satisfied', { action_id: 1, disposition_id: 8 }, '3', ['allowed']],
@@ -156,14 +156,17 @@ describe('every decision', () => {
     ['deny', 'x', { action_id: 2, disposition_id: 2 }, '8', ['denied']],
     // A word of a later version.
     ['allow_maybe', 'x', { action_id: 2, disposition_id: 2 }, '8', ['denied']],
-  ])('%s (%s) is the same in every dialect', (decision, reason_code, ocsf, severity, ecs) => {
-    const record = recordOf({ decision, reason_code });
-    expect(linesOf(write('ocsf', record))[0]).toMatchObject(ocsf);
-    expect(readCef(write('syslog_cef', record)).fields[6]).toBe(severity);
-    expect(linesOf(write('siem_b', record))[1]).toMatchObject({ event: { type: ecs } });
-  });
+  ])(
+    '%s (%s) has the same meaning in every dialect',
+    (decision, reason_code, ocsf, severity, ecs) => {
+      const record = recordOf({ decision, reason_code });
+      expect(linesOf(write('ocsf', record))[0]).toMatchObject(ocsf);
+      expect(readCef(write('syslog_cef', record)).fields[6]).toBe(severity);
+      expect(linesOf(write('siem_b', record))[1]).toMatchObject({ event: { type: ecs } });
+    },
+  );
 
-  it('is neither allowed nor denied where nothing was decided', () => {
+  it('is absent from events without a decision', () => {
     const record = recordOf({ type: 'policy.published', decision: undefined, agent_id: undefined });
     const [ocsf] = linesOf(write('ocsf', record));
     expect(ocsf).toMatchObject({ activity_id: 1, type_uid: 600301, severity_id: 1 });
@@ -171,7 +174,7 @@ describe('every decision', () => {
     expect(ocsf).not.toHaveProperty('disposition_id');
   });
 
-  it('is an alert where the ledger itself is in doubt', () => {
+  it('is an alert if the event reports a problem of the ledger', () => {
     for (const type of ['chain_verification_failed', 'evidence.fork', 'integrity.forged_row']) {
       const record = recordOf({ type, decision: undefined });
       expect(readCef(write('syslog_cef', record)).fields[6]).toBe('10');
@@ -180,7 +183,7 @@ describe('every decision', () => {
   });
 });
 
-describe('whatever an agent chose as text', () => {
+describe('text from an agent in a SIEM export', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.string({
@@ -188,7 +191,7 @@ describe('whatever an agent chose as text', () => {
     }),
   );
 
-  it.each(siemDialects)('stays where it belongs in %s', (dialect) => {
+  it.each(siemDialects)('stays within its field in %s', (dialect) => {
     fc.assert(
       fc.property(text, text, text, (tool, resource, reason_code) => {
         const record = recordOf({ tool, resource, reason_code });

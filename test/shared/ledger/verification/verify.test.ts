@@ -80,43 +80,40 @@ const verify = (built: BuiltLedger, { pageRows = 5, withKeys = keys, signaturesF
     end: () => built.end,
   });
 
-describe('verifying a stream', () => {
-  it.each([1, 2, 5, 7, 100])(
-    'reports the same whatever the size of its pages: %i',
-    async (pageRows) => {
-      const built = build(23);
-      expect(await verify(built, { pageRows })).toEqual({
-        ok: true,
-        events: 23,
-        chains: 3,
-        heads: 6,
-        checkpoints: 0,
-        signatures: 6,
-        position: 23,
-        tree_root: built.end.head.treeRoot,
-        problem: null,
-        problems: [],
-      });
-      const [damaged] = built.rows.splice(9, 1);
-      const report = await verify(built, { pageRows });
-      expect(report.problems).toMatchObject([
-        { kind: 'gap', position: 10, chain_id: damaged?.chainId },
-      ]);
-    },
-  );
+describe('verifying a ledger in pages', () => {
+  it.each([1, 2, 5, 7, 100])('reports the same for pages of %i rows', async (pageRows) => {
+    const built = build(23);
+    expect(await verify(built, { pageRows })).toEqual({
+      ok: true,
+      events: 23,
+      chains: 3,
+      heads: 6,
+      checkpoints: 0,
+      signatures: 6,
+      position: 23,
+      tree_root: built.end.head.treeRoot,
+      problem: null,
+      problems: [],
+    });
+    const [damaged] = built.rows.splice(9, 1);
+    const report = await verify(built, { pageRows });
+    expect(report.problems).toMatchObject([
+      { kind: 'gap', position: 10, chain_id: damaged?.chainId },
+    ]);
+  });
 
-  it('finds an empty ledger sound', async () => {
+  it('accepts an empty ledger', async () => {
     expect(await verify(build(0))).toMatchObject({ ok: true, events: 0, position: 0 });
   });
 
-  it('needs neither columns nor keys, as in an export', async () => {
+  it('needs neither columns nor keys, for exports', async () => {
     const built = build(12);
     const bare = built.rows.map(({ columns: _, ...row }) => row);
     const report = await verify({ ...built, rows: bare }, { withKeys: noKeys });
     expect(report).toMatchObject({ ok: true, heads: 3, signatures: 0 });
   });
 
-  it('holds a ledger against a checkpoint that somebody kept', async () => {
+  it('compares a ledger with an earlier checkpoint', async () => {
     const built = build(12);
     const kept: Anchor = { position: 12, treeRoot: built.end.head.treeRoot };
     const shorter = build(8);
@@ -127,7 +124,7 @@ describe('verifying a stream', () => {
     expect(forked.problems).toMatchObject([{ kind: 'head_mismatch', position: 12 }]);
   });
 
-  it('verifies no more signatures than asked for, the newest always', async () => {
+  it('verifies only the requested signatures, and always the newest', async () => {
     const built = build(40);
     expect(await verify(built, { signaturesFrom: 36 })).toMatchObject({
       ok: true,
@@ -142,7 +139,7 @@ describe('verifying a stream', () => {
     ]);
   });
 
-  it('reports the first problem of each chain, by position, and no more than a hundred', async () => {
+  it('reports the first problem of each chain, by position, and at most a hundred', async () => {
     const built = build(600, { chains: 150 });
     const rows = built.rows.map((row) => ({
       ...row,
@@ -157,7 +154,7 @@ describe('verifying a stream', () => {
   });
 
   it.each(['position', 'seq', 'chainId', 'prevHash', 'eventHash', 'canonical'] as const)(
-    'finds any single change of %s in any row',
+    'detects a change of %s in any row',
     async (member) => {
       for (let at = 0; at < 14; at++) {
         const built = build(14);

@@ -46,7 +46,7 @@ function unordered(outcome: PolicyOutcome) {
 }
 
 describe('a compiled policy set', () => {
-  it('decides as the plain interpreter does', () => {
+  it('decides like the reference interpreter', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         expect(plain(compilePolicies(published).evaluate(at))).toEqual(interpret(published, at));
@@ -55,7 +55,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('decides the same whatever order its policies come in', () => {
+  it('decides the same for any order of policies', () => {
     const shuffled = policies.chain((published) =>
       fc.tuple(
         fc.constant(published),
@@ -72,7 +72,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('decides the same whatever order the rules of a policy come in', () => {
+  it('decides the same for any order of rules in a policy', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         const reversed = published.map(({ id, definition }) =>
@@ -86,7 +86,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('never turns a refusal into an allow when a deny rule is added', () => {
+  it('never changes a denial into an allow when a deny rule is added', () => {
     fc.assert(
       fc.property(policies, policies, context, (published, more, at) => {
         const denying = more.flatMap(({ definition: { rules, ...rest } }, index) =>
@@ -115,7 +115,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('is not swayed by monitor policies, and by warn policies only from allow to warn', () => {
+  it('ignores policies in monitor, and policies in warn change only allow to warn', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         const enforcing = published.filter(
@@ -152,7 +152,7 @@ describe('a compiled policy set', () => {
   });
 });
 
-describe('the index', () => {
+describe('the rule index', () => {
   /** Many rules per tool, told apart by values and by limits, so that every kind of split is made. */
   function crowded(rules: number): PolicyDefinition {
     return {
@@ -191,7 +191,7 @@ describe('the index', () => {
   }
   const inProd: PolicyCondition = { path: 'environment', operator: '==', value: 'prod' };
 
-  it('finds the same rules among many as trying them one by one', () => {
+  it('finds the same rules as trying them one by one', () => {
     const published = [publish(1, crowded(1600)), publish(2, { ...crowded(333), id: 'other' })];
     const set = compilePolicies(published);
     const at = fc.record({
@@ -217,7 +217,7 @@ describe('the index', () => {
     );
   });
 
-  it('stays small when every rule lists many values for each of many paths', () => {
+  it('stays small if every rule lists many values for each of many paths', () => {
     const names = Array.from({ length: 60 }, (_, index) => `n${index}`);
     const paths = ['tool.name', 'resource.id', 'resource.type', 'user.id', 'user.role'];
     const someNames = (seed: number) => names.filter((_, at) => ((at + 1) * (seed + 3)) % 11 > 3);
@@ -237,7 +237,7 @@ describe('the index', () => {
     expect(set.evaluate(at).matchedRules.length).toBeGreaterThan(10);
   });
 
-  it('stays shallow when every group of rules looks at a path of its own', () => {
+  it('stays shallow if every group of rules has a path of its own', () => {
     const rules = Array.from({ length: 2000 }, (_, index) => ({
       name: `r${index}`,
       decision: 'allow' as const,
@@ -262,7 +262,7 @@ describe('the index', () => {
     return { name, decision: 'allow', reason: 'x', when };
   }
 
-  it('tells reaching a limit from passing it', () => {
+  it('distinguishes reaching a limit from exceeding it', () => {
     const steps = [4, 5, 5, 6].flatMap((limit, index) => [
       rule(`over${index}`, '>', limit),
       rule(`from${index}`, '>=', limit),
@@ -276,13 +276,13 @@ describe('the index', () => {
     }
   });
 
-  it('finds a rule once though its list names a value twice', () => {
+  it('finds a rule once if its list contains a value twice', () => {
     const rules = Array.from({ length: 9 }, (_, index) => rule(`r${index}`, 'in', [index, index]));
     const set = compilePolicies([publish(1, { id: 'p', version: 1, rules })]);
     expect(set.evaluate({ args: { n: 3 } }).matchedRules).toEqual(['p/r3']);
   });
 
-  it('orders limits that are infinite once read', () => {
+  it('orders limits that overflow to infinity', () => {
     const rules = [
       ...['1e999', '1e999', '1', '-1e999'].map((value, index) => rule(`up${index}`, '>', value)),
       ...['1e999', '-1e999', '1', '-1e999'].map((value, index) => rule(`down${index}`, '<', value)),
@@ -307,14 +307,14 @@ describe('a policy compiler', () => {
   const allow: PolicyDefinition = { id: 'a', version: 1, rules: [allowRule] };
   const at: PolicyContext = { tool: { name: 't' } };
 
-  it('refuses a definition that is not the one its hash names', () => {
+  it('refuses a definition that does not match its hash', () => {
     const published = { ...publish(7, allow), definition: { ...allow, version: 2 } };
     expect(() => compilePolicies([published])).toThrow(
       /^policy 7: .* does not match the published hash sha256/,
     );
   });
 
-  it('refuses a set with one invalid policy as a whole, and keeps the set before', () => {
+  it('refuses a whole set with one invalid policy, and keeps the previous set', () => {
     const compiler = new PolicyCompiler();
     const before = compiler.compile([publish(1, allow)]);
     const broken: PolicyDefinition = { ...allow, rules: [{ ...allowRule, when: { all: [] } }] };
@@ -325,7 +325,7 @@ describe('a policy compiler', () => {
     expect(compiler.compile([publish(1, allow)]).evaluate(at).decision).toBe('allow');
   });
 
-  it('does not compile a policy again that it holds', () => {
+  it('does not compile a policy again that it has compiled', () => {
     const compiler = new PolicyCompiler();
     const set = compiler.compile([publish(1, allow)]);
     const again = compiler.compile([publish(1, structuredClone(allow)), publish(2, denyAll)]);
@@ -334,7 +334,7 @@ describe('a policy compiler', () => {
     expect(back.evaluate(at)).toBe(set.evaluate(at));
   });
 
-  it('is not changed by a change to the object it compiled', () => {
+  it('is independent of later changes to the definition object', () => {
     const conditions = [{ path: 'tool.name', operator: '==' as const, value: 't' }];
     const rules = [{ ...allowRule, when: { all: conditions } }];
     const set = compilePolicies([publish(1, { ...allow, rules })]);
@@ -343,7 +343,7 @@ describe('a policy compiler', () => {
     expect(set.evaluate(at).decision).toBe('allow');
   });
 
-  it('names its set by the hashes of its policies, in whatever order', () => {
+  it('computes the hash of a set from the hashes of its policies, in any order', () => {
     const [one, two] = [publish(1, allow), publish(2, denyAll)];
     const set = compilePolicies([two, one]);
     expect(set.size).toBe(2);

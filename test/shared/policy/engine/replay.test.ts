@@ -35,8 +35,8 @@ const context = {
   resource: { customer_id: 'c-1' },
 };
 
-describe('a replay', () => {
-  it('shows for every condition what was there, what was wanted and whether it held', () => {
+describe('replaying a policy', () => {
+  it('returns the actual value, the expected value and the result of every condition', () => {
     const { verdict, policy_hash } = replayPolicy(refunds, context);
     expect(policy_hash).toBe(policyHash(refunds));
     expect(verdict).toEqual({
@@ -72,7 +72,7 @@ describe('a replay', () => {
     });
   });
 
-  it('leaves out what is missing, and names the decision of the rule apart from the verdict', () => {
+  it('omits absent values, and returns the rule’s decision separately from the verdict', () => {
     const { verdict } = replayPolicy(refunds, { tool: { name: 'pay.refund' } });
     expect(verdict).toMatchObject({ decision: 'deny', reason_code: 'refund.reauth' });
     const [small, blocked] = JSON.parse(JSON.stringify(verdict.evidence));
@@ -84,7 +84,7 @@ describe('a replay', () => {
     });
   });
 
-  it('gives the same evidence hash for the same replay, which anyone can compute from the answer', () => {
+  it('returns the same evidence hash for the same replay, which anyone can recompute', () => {
     const replay = replayPolicy(refunds, context);
     expect(replayPolicy(structuredClone(refunds), structuredClone(context))).toEqual(replay);
     const received = JSON.parse(JSON.stringify(replay));
@@ -94,13 +94,13 @@ describe('a replay', () => {
     expect(other.evidence_hash).not.toBe(replay.evidence_hash);
   });
 
-  it('says what a policy would do, whatever mode it is in', () => {
+  it('returns what the policy would decide, in any mode', () => {
     for (const mode of ['monitor', 'warn', 'enforce', 'strict'] as const) {
       expect(replayPolicy({ ...refunds, mode }, context).verdict.decision).toBe('allow');
     }
   });
 
-  it('matches nothing where applies_to leaves the context out, and still shows the conditions', () => {
+  it('matches nothing if applies_to excludes the context, and still returns the conditions', () => {
     const scoped = { ...refunds, applies_to: { tools: ['mail.send'] } };
     const { verdict } = replayPolicy(scoped, context);
     expect(verdict).toMatchObject({ reason_code: 'policy.no_match', matched_rules: [] });
@@ -108,7 +108,7 @@ describe('a replay', () => {
     expect(verdict.evidence[0]?.condition_results.every(({ result }) => result)).toBe(true);
   });
 
-  it('stands a context of any shape', () => {
+  it('accepts a context of any shape', () => {
     for (const odd of [{}, { tool: 'pay.refund' }, { tool: null, args: [] }, { args: 5 }]) {
       const { verdict } = replayPolicy(refunds, JSON.parse(JSON.stringify(odd)));
       expect(verdict.decision).toBe('deny');

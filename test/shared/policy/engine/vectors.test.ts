@@ -7,7 +7,7 @@ import { loadPolicyVectors } from '../../../support/policy/policy-vectors.ts';
 
 const vectors = loadPolicyVectors();
 
-describe('golden policy cases, by the pure function', () => {
+describe('policy vectors in the pure function', () => {
   it.each(vectors)('$name', ({ policies, context, expect: expected }) => {
     const published = policies.map((policy, index) => publish(index + 1, parsePolicy(policy)));
     const set = compilePolicies(published);
@@ -27,7 +27,7 @@ describe('golden policy cases, by the pure function', () => {
   });
 
   it.each(vectors)(
-    '$name, and the plain interpreter agrees',
+    '$name, and the reference interpreter agrees',
     ({ policies, context, expect: e }) => {
       const published = policies.map((policy, index) => publish(index + 1, policy));
       const { decision, reason, matched, observed = [] } = e;
@@ -35,7 +35,7 @@ describe('golden policy cases, by the pure function', () => {
     },
   );
 
-  it('are many, and none has the name of another', () => {
+  it('include the required number, each with a unique name', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(80);
     expect(new Set(vectors.map(({ name }) => name)).size).toBe(vectors.length);
   });

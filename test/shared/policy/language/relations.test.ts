@@ -7,7 +7,7 @@ import { processorMs } from '../../../support/base/processor-time.ts';
 
 const length = 1024 * 1024;
 
-describe('an operator', () => {
+describe('an operator in a policy', () => {
   it.each([
     ['digits that end in a letter', `${'1'.repeat(length)}x`],
     ['spaces that end in a letter', `${' '.repeat(length)}x`],
@@ -15,13 +15,13 @@ describe('an operator', () => {
     ['an endless fraction', `1.${'0'.repeat(length)}x`],
     ['an endless exponent', `${'1'.repeat(length)}e${'1'.repeat(length)}x`],
     ['dots', '.'.repeat(length)],
-  ])('finds at once that a megabyte is no number: %s', (_, text) => {
+  ])('decides quickly that a megabyte is not a number: %s', (_, text) => {
     const startedMs = processorMs();
     expect(toNumber(text, false)).toBeNaN();
     expect(processorMs() - startedMs).toBeLessThan(200);
   });
 
-  it('searches a megabyte in linear time with patterns that break other engines', () => {
+  it('searches a megabyte in linear time with patterns that backtrack in other engines', () => {
     const startedMs = processorMs();
     for (const pattern of ['^(a+)+$', '(a|aa)+$', '(.*a){20}b', '(a*)*b']) {
       compilePattern(pattern).search(`${'a'.repeat(length)}!`);
@@ -29,7 +29,7 @@ describe('an operator', () => {
     expect(processorMs() - startedMs).toBeLessThan(5000);
   });
 
-  it('compares containers by their JSON, without regard to absent members', () => {
+  it('compares objects and arrays by their JSON, ignoring undefined members', () => {
     const pairs: readonly (readonly [JsonValue, JsonValue, boolean])[] = [
       [{ a: 1, b: undefined }, { a: 1 }, true],
       [{ a: undefined }, { b: undefined }, true],
@@ -48,8 +48,8 @@ describe('an operator', () => {
   });
 });
 
-describe('a path', () => {
-  it('finds nothing that a prototype was made to carry', () => {
+describe('a path in a policy', () => {
+  it('does not read values from a prototype', () => {
     Object.defineProperty(Object.prototype, 'isAdmin', { value: true, configurable: true });
     try {
       expect(compilePath('user.isAdmin')({ user: { id: 'u' } })).toBeUndefined();
@@ -60,7 +60,7 @@ describe('a path', () => {
     }
   });
 
-  it('reads what a context itself carries under any name', () => {
+  it('reads members of any name from the context', () => {
     const args: JsonObject = JSON.parse('{"__proto__":{"x":1},"hasOwnProperty":2}');
     expect(compilePath('args.__proto__.x')({ args })).toBe(1);
     expect(compilePath('args.hasOwnProperty')({ args })).toBe(2);

@@ -18,13 +18,13 @@ const below = (path: string, value: PolicyCondition['value'] = 5): PolicyConditi
   value,
 });
 
-describe('a path that begins with usage', () => {
+describe('a policy path that begins with usage', () => {
   it.each([
     'usage.calls_1h',
     'usage.calls_24h',
     'usage.sum_24h.amount',
     'usage.sum_24h.order.lines.0.price',
-  ])('%s is valid, on either side', (path) => {
+  ])('%s is accepted on either side', (path) => {
     expect(() => parsePolicy(policyOf(below(path)))).not.toThrow();
     expect(() => parsePolicy(policyOf(below('args.limit', { $ref: path })))).not.toThrow();
   });
@@ -37,29 +37,29 @@ describe('a path that begins with usage', () => {
     'usage.sum_24h',
     'usage.sum_1h.amount',
     'usage.Calls_1h',
-  ])('%s is refused, for a budget that never holds anybody back is none', (path) => {
+  ])('%s is refused, because such a budget would never limit anything', (path) => {
     const message =
       /is not one of usage\.calls_1h, usage\.calls_24h, usage\.sum_24h\.<path below args>/;
     expect(() => parsePolicy(policyOf(below(path)))).toThrow(message);
     expect(() => parsePolicy(policyOf(below('args.limit', { $ref: path })))).toThrow(message);
   });
 
-  it('is told how sums are named', () => {
+  it('gets an error that explains the names of sums', () => {
     expect(() => parsePolicy(policyOf(below('usage.sum_24h.args.amount')))).toThrow(
       'rules[0].when.all[0].path: "usage.sum_24h.args.amount": name the summed value by its path below args, as in usage.sum_24h.amount',
     );
   });
 });
 
-describe('lint', () => {
+describe('linting a budget', () => {
   const scoped = (policy: PolicyDefinition) => ({ ...policy, applies_to: { tools: ['pay'] } });
 
-  it('finds nothing wrong with budgets', () => {
+  it('returns no finding for a correct one', () => {
     const paths = ['usage.calls_1h', 'usage.calls_24h', 'usage.sum_24h.order.total'];
     expect(lintPolicies([scoped(policyOf(...paths.map((path) => below(path))))])).toEqual([]);
   });
 
-  it('sees a budget that nothing can keep to', () => {
+  it('reports one that can never match', () => {
     const findings = lintPolicies([
       scoped(policyOf(below('usage.calls_1h'), { ...below('usage.calls_1h', 9), operator: '>' })),
     ]);
@@ -69,7 +69,7 @@ describe('lint', () => {
   });
 });
 
-it('a replay is told what was done before', () => {
+it('a replay uses the usage in its context', () => {
   const policy = policyOf(below('usage.calls_1h'), below('usage.sum_24h.order.total', 100));
   const done = (calls_1h: number, total: number) =>
     replayPolicy(policy, { usage: { calls_1h, sum_24h: { 'order.total': total } } }).verdict

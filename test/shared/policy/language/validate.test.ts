@@ -33,14 +33,14 @@ function refusalOf(input: unknown): string {
   return 'accepted';
 }
 
-describe('a policy from outside', () => {
-  it.each(refused)('is refused with %s, by path', (_, input, message) => {
+describe('a submitted policy', () => {
+  it.each(refused)('is refused with %s, and the error has the path', (_, input, message) => {
     const refusal = refusalOf(input);
     expect(refusal.slice(0, message.length)).toBe(message);
   });
 
   it.each(['[a', '(?=a)b', '(?<=a)b', '(a)\\1', 'a{1001}', '((a{100}){100}){100}', '*', '\\8'])(
-    'is refused with the pattern %s, which RE2 cannot run',
+    'is refused with the pattern %s, which RE2 does not support',
     (value) => {
       const refusal = refusalOf(withCondition({ operator: 'matches', value }));
       expect(refusal).toContain(`${first}.value: ${JSON.stringify(value)} is not a usable`);
@@ -95,11 +95,11 @@ describe('a policy from outside', () => {
       policy({ description: new Array(200).fill('x'.repeat(8000)) }),
       'policy: larger than 1048576 characters',
     ],
-  ])('is refused with too much of something: %s', (_, input, message) => {
+  ])('is refused above the limit of %s', (_, input, message) => {
     expect(refusalOf(input)).toBe(message);
   });
 
-  it('is refused in milliseconds when it is nested 10,000 levels deep, as text or as objects', () => {
+  it('is refused in milliseconds if it is nested 10,000 levels deep, as text or as objects', () => {
     const deepText = `{"id":"a","version":1,"rules":${'['.repeat(10_000)}${']'.repeat(10_000)}}`;
     const deepKeys = `${'{"when":'.repeat(10_000)}1${'}'.repeat(10_000)}`;
     const startedMs = processorMs();
@@ -110,7 +110,7 @@ describe('a policy from outside', () => {
     expect(processorMs() - startedMs).toBeLessThan(100);
   });
 
-  it('is refused before its patterns cost a noticeable time', () => {
+  it('is refused before its patterns are compiled', () => {
     const rules = Array.from({ length: 1000 }, (_, index) =>
       rule({
         name: `r${index}`,
@@ -124,7 +124,7 @@ describe('a policy from outside', () => {
     expect(processorMs() - startedMs).toBeLessThan(1000);
   });
 
-  it('is refused with a short message, however long the offending text', () => {
+  it('is refused with a short message for text of any length', () => {
     const long = 'x'.repeat(8000);
     for (const input of [
       policy({ [long]: 1 }),
@@ -135,7 +135,7 @@ describe('a policy from outside', () => {
     }
   });
 
-  it('is never anything but accepted or policy.invalid, whatever is given', () => {
+  it('is either accepted or refused with policy.invalid, for any input', () => {
     const anything = fc.anything({ withNullPrototype: true, withBigInt: true, withDate: true });
     const almost = fc.record(
       { id: fc.anything(), version: fc.anything(), mode: fc.anything(), rules: fc.array(anything) },
@@ -150,8 +150,8 @@ describe('a policy from outside', () => {
   });
 });
 
-describe('a policy that is accepted', () => {
-  it('comes back exactly as submitted, from an object and from a text of it', () => {
+describe('an accepted policy', () => {
+  it('is returned exactly as submitted, from an object and from text', () => {
     fc.assert(
       fc.property(policies, (published) => {
         for (const { definition, hash } of published) {
@@ -164,7 +164,7 @@ describe('a policy that is accepted', () => {
     );
   });
 
-  it('has a hash that spacing and the order of keys do not change, and that defaults would', () => {
+  it('has a hash that is independent of spacing and key order, and depends on explicit defaults', () => {
     const hash = policyHash(parsePolicy(policy()));
     const { id, version, rules } = policy();
     expect(policyHash(parsePolicy(JSON.stringify({ rules, version, id }, null, 4)))).toBe(hash);
@@ -172,7 +172,7 @@ describe('a policy that is accepted', () => {
     expect(hash).toMatch(/^sha256:[0-9a-f]{64}$/);
   });
 
-  it('shares nothing with the object it was read from', () => {
+  it('shares no object with its input', () => {
     const input = policy();
     const parsed = parsePolicy(input);
     (input.rules as Fields[]).length = 0;
@@ -196,7 +196,7 @@ describe('a policy that is accepted', () => {
     expect(parsePolicy(withApproval(approval)).rules[0]?.approval).toEqual(approval);
   });
 
-  it('may be as large as the limits', () => {
+  it('can be as large as the limits', () => {
     const value = Array.from({ length: policyLimits.listEntries }, (_, index) => index);
     expect(parsePolicy(withCondition({ operator: 'in', value })).rules).toHaveLength(1);
     const rules = Array.from({ length: policyLimits.rules }, (_, index) =>
@@ -205,7 +205,7 @@ describe('a policy that is accepted', () => {
     expect(parsePolicy(policy({ rules })).rules).toHaveLength(policyLimits.rules);
   });
 
-  it('may have no rules, literals of any primitive type, and paths that name object internals', () => {
+  it('can have no rules, literals of any primitive type, and paths named like object internals', () => {
     expect(parsePolicy(policy({ rules: [] })).rules).toEqual([]);
     for (const value of ['', 0, -1.5, true, false, null, [], ['a', 1, null, [true]]]) {
       expect(parsePolicy(withCondition({ value })).rules).toHaveLength(1);

@@ -64,8 +64,8 @@ function matches(definition: PolicyDefinition, context: JsonObject): readonly st
   return interpret([publish(1, definition)], context).matched;
 }
 
-describe('the relation of any two rules', () => {
-  it('is claimed only when trying every boundary value says the same', () => {
+describe('the relation of two rules according to lint', () => {
+  it('agrees with an evaluation of every boundary value', () => {
     const claims = { meet: 0, apart: 0 };
     fc.assert(
       fc.property(fewConditions, fewConditions, (allowed, denied) => {
@@ -88,7 +88,7 @@ describe('the relation of any two rules', () => {
     expect(claims.apart).toBeGreaterThan(40);
   });
 
-  it('leaves a rule that can match out of those that never match', () => {
+  it('never includes a rule that can match among those that never match', () => {
     fc.assert(
       fc.property(
         fewConditions,
@@ -105,13 +105,13 @@ describe('the relation of any two rules', () => {
   });
 });
 
-describe('the corpus of pairs', () => {
-  it('is large, and each pair is there once', () => {
+describe('the corpus of rule pairs', () => {
+  it('has the required size, and each pair once', () => {
     expect(pairs.length).toBeGreaterThanOrEqual(60);
     expect(new Set(pairs.map(({ name }) => name)).size).toBe(pairs.length);
   });
 
-  it.each(pairs)('reports a contradiction exactly where there is one: $name', (pair) => {
+  it.each(pairs)('has exactly the contradictions that lint reports: $name', (pair) => {
     const policy = policyOf(pair.one, pair.other);
     const found = lintPolicies([policy]).filter(({ kind }) => kind === 'contradiction');
     expect(found.length).toBe(pair.relation === 'meet' ? 1 : 0);
@@ -120,7 +120,7 @@ describe('the corpus of pairs', () => {
     }
   });
 
-  it.each(pairs)('proves a pair apart exactly where it is: $name', (pair) => {
+  it.each(pairs)('has exactly the disjoint pairs that lint proves: $name', (pair) => {
     const [one, other] = [pair.one, pair.other].map((rule) => clausesOf(policyOf(rule), rule));
     const apart = one?.every((clause) =>
       other?.every((against) => isImpossible([...clause, ...against])),
@@ -128,10 +128,13 @@ describe('the corpus of pairs', () => {
     expect(apart).toBe(pair.relation === 'apart');
   });
 
-  it.each(pairs)('agrees with trying every boundary value: $name', ({ one, other, relation }) => {
-    const policy = policyOf(one, other);
-    const both = boundaryContexts(policy).some((at) => matches(policy, at).length === 2);
-    if (relation === 'open') expect(both).toBe(false);
-    else expect(both).toBe(relation === 'meet');
-  });
+  it.each(pairs)(
+    'agrees with an evaluation of every boundary value: $name',
+    ({ one, other, relation }) => {
+      const policy = policyOf(one, other);
+      const both = boundaryContexts(policy).some((at) => matches(policy, at).length === 2);
+      if (relation === 'open') expect(both).toBe(false);
+      else expect(both).toBe(relation === 'meet');
+    },
+  );
 });

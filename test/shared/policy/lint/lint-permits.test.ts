@@ -19,22 +19,18 @@ import {
 const slips = (...rules: PolicyRule[]) =>
   lint(...rules).filter(({ kind }) => kind === 'number_slips_past');
 
-describe('a limit that what is no number slips past', () => {
+describe('a numeric limit that text values bypass', () => {
   it.each<[string, PolicyRule, string]>([
-    ['a deny', rule('b', 'deny', refund, over(100)), 'rules[1].when.all[1]'],
-    [
-      'a call for approval',
-      rule('b', 'require_approval', refund, over(100)),
-      'rules[1].when.all[1]',
-    ],
-    ['a band', rule('b', 'deny', over(100), refund, upTo(200)), 'rules[1].when.all[0]'],
-    ['any tool', rule('b', 'deny', over(100)), 'rules[1].when.all[0]'],
+    ['a deny rule', rule('b', 'deny', refund, over(100)), 'rules[1].when.all[1]'],
+    ['an approval rule', rule('b', 'require_approval', refund, over(100)), 'rules[1].when.all[1]'],
+    ['a range', rule('b', 'deny', over(100), refund, upTo(200)), 'rules[1].when.all[0]'],
+    ['a rule for any tool', rule('b', 'deny', over(100)), 'rules[1].when.all[0]'],
     [
       'an alternative',
       { ...rule('b', 'deny'), when: { any: conditions([['args.x', '==', 1], over(100)]) } },
       'rules[1].when.any[1]',
     ],
-  ])('is found in %s, with a call that it lets pass', (_, refusing, path) => {
+  ])('is found in %s, with an example call', (_, refusing, path) => {
     const permitting = rule('a', 'allow', refund);
     const [found, ...others] = slips(permitting, refusing);
     expect(others).toEqual([]);
@@ -46,53 +42,53 @@ describe('a limit that what is no number slips past', () => {
 
   it.each<[string, PolicyRule[]]>([
     [
-      'the rule that permits has a limit too',
+      'the allow rule has a limit too',
       [rule('a', 'allow', refund, upTo(100)), rule('b', 'deny', refund, over(100))],
     ],
     [
-      'the rule that permits lists the values',
+      'the allow rule lists the values',
       [rule('a', 'allow', refund, ['args.amount', 'in', [1, 2]]), rule('b', 'deny', over(100))],
     ],
     [
-      'it permits for another tool',
+      'the allow rule is for another tool',
       [rule('a', 'allow', ['tool.name', '==', 'mail']), rule('b', 'deny', refund, over(100))],
     ],
     [
-      'the rule with the limit permits',
+      'the rule with the limit allows',
       [rule('a', 'allow', refund), rule('b', 'warn', over(5), refund)],
     ],
     [
-      'the agent does not write the value',
+      'the agent does not control the value',
       [
         rule('a', 'allow', refund),
         rule('b', 'deny', refund, ['passport.resource_constraints.n', '>', 5]),
       ],
     ],
     [
-      'another rule refuses it all',
+      'another rule denies all of it',
       [
         rule('a', 'allow', refund),
         rule('b', 'deny', refund, over(100)),
         rule('c', 'require_approval', refund, ['args.amount', 'not_in', [1, 2, 3]]),
       ],
     ],
-  ])('is not found where %s', (_, rules) => {
+  ])('is not found if %s', (_, rules) => {
     expect(slips(...rules)).toEqual([]);
   });
 
-  it('is only noted where none of the policies permits anything', () => {
+  it('has severity info if no policy allows anything', () => {
     expect(slips(rule('b', 'deny', refund, over(100)))).toMatchObject([{ severity: 'info' }]);
   });
 });
 
-describe('what a rule permits beyond what it says', () => {
+describe('a rule that allows more than it states', () => {
   const part = (decision: PolicyRule['decision'], pattern: string) =>
     lint(rule('a', decision, refund, ['args.to', 'matches', pattern]))
       .filter(({ kind }) => kind === 'permits_by_part')
       .map(({ path }) => path);
 
   it.each(['@acme\\.com$', '^a', 'acme', '^a|b$', '^a$|^b$x', '(?i)^a'])(
-    'is found in the pattern %s, which describes a part of the text',
+    'is found for the pattern %s, which matches part of a text',
     (pattern) => {
       expect(part('allow', pattern)).toEqual(['rules[0].when.all[1]']);
       expect(part('deny', pattern)).toEqual([]);
@@ -100,25 +96,25 @@ describe('what a rule permits beyond what it says', () => {
   );
 
   it.each(['^[a-z]+@acme\\.com$', '^(a|b)$', '(?i)^a$', '\\A(x)\\z', '^a\\|b$'])(
-    'is not found in the pattern %s, which describes it whole',
+    'is not found for the pattern %s, which matches a whole text',
     (pattern) => expect(part('allow', pattern)).toEqual([]),
   );
 
-  it('is found in an allow that names no tool', () => {
+  it('is found for an allow rule that names no tool', () => {
     const dev = rule('a', 'allow', ['environment', '==', 'dev']);
     expect(lint(dev)).toMatchObject([{ kind: 'permits_any_tool', path: 'rules[0]' }]);
     expect(lintPolicies([policy([dev], { applies_to: { tools: ['crm.*'] } })])).toEqual([]);
   });
 });
 
-describe('rules of tools named by globs', () => {
+describe('rules for tools matched by globs', () => {
   const scoped = (id: string, tools: string[], one: PolicyRule) =>
     policy([one], { id, applies_to: { tools } });
   const large = rule('a', 'allow', over(5));
   const freeze = rule('b', 'deny', ['environment', '==', 'prod'], over(5));
   const all = rule('b', 'deny', over(5));
 
-  it('are overshadowed by those of a wider glob', () => {
+  it('are shadowed by those for a wider glob', () => {
     const findings = lintPolicies([
       scoped('one', ['crm.contacts.*', 'crm.a'], large),
       scoped('two', ['crm.**'], all),
@@ -128,7 +124,7 @@ describe('rules of tools named by globs', () => {
     );
   });
 
-  it('are not by those of a narrower one, or of another server', () => {
+  it('are not shadowed by those for a narrower glob, or for another server', () => {
     for (const tools of [['crm.contacts.*'], ['mail.**']]) {
       const findings = lintPolicies([scoped('one', ['crm.**'], large), scoped('two', tools, all)]);
       expect(findings.filter(({ rule: label }) => label === 'one/a')).not.toContainEqual(
@@ -137,7 +133,7 @@ describe('rules of tools named by globs', () => {
     }
   });
 
-  it('contradict each other with a tool that both match', () => {
+  it('contradict each other with an example tool that both globs match', () => {
     const findings = lintPolicies([
       scoped('one', ['crm.*'], large),
       scoped('two', ['crm.*'], freeze),
@@ -147,7 +143,7 @@ describe('rules of tools named by globs', () => {
   });
 });
 
-describe('texts for a pattern', () => {
+describe('sample texts for a pattern', () => {
   it.each([
     '^[a-z]+@acme\\.com$',
     '^(agent|fix)/[A-Za-z0-9_-]+$',
@@ -157,14 +153,14 @@ describe('texts for a pattern', () => {
     '^\\w+(\\.\\w+)*$',
     '^[^@]+$',
     '(?:x(y(z)?))w{2}',
-  ])('are found by %s itself', (pattern) => {
+  ])('match the pattern %s', (pattern) => {
     const texts = sampleTexts(pattern);
     expect(texts.length).toBeGreaterThan(0);
     for (const text of texts) expect(compilePattern(pattern).search(text)).toBe(true);
   });
 
   it.each(['(((', '[', '\\', '[[:alpha:]', 'a{1000000}', '(?P<x>', '{', '|||'])(
-    'end, whatever the pattern: %s',
+    'are bounded for any pattern: %s',
     (pattern) => expect(sampleTexts(pattern).join('').length).toBeLessThan(2000),
   );
 });

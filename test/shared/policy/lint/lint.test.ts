@@ -19,36 +19,36 @@ import {
   upTo,
 } from '../../../support/policy/terse-policies.ts';
 
-describe('lint of one rule', () => {
-  it('has nothing to say about a rule in order', () => {
+describe('linting one rule', () => {
+  it('returns no finding for a correct rule', () => {
     expect(lint(rule('ok', 'allow', refund, upTo(50), ['environment', '==', 'prod']))).toEqual([]);
   });
 
   it.each<[string, Terse, RegExp]>([
-    ['an object against a string', ['tool', '==', 'pay.refund'], /tool is an object/],
-    ['an object among strings', ['args', 'not_in', ['a']], /args is an object/],
+    ['an object compared with a string', ['tool', '==', 'pay.refund'], /tool is an object/],
+    ['an object in a list of strings', ['args', 'not_in', ['a']], /args is an object/],
     ['an empty list', ['args.currency', 'in', []], /An empty list contains no value/],
-    ['an order among words', ['args.grade', '>', 'b'], /compares numbers, and "b" is none/],
+    ['an ordering of words', ['args.grade', '>', 'b'], /compares numbers, and "b" is none/],
     [
-      'a word the environment cannot be',
+      'an impossible value of the environment',
       ['environment', '==', 'production'],
       /one of dev, staging, prod/,
     ],
-    ['a number where a string is', ['tool.name', '==', 5], /tool.name is a string, never 5/],
-    ['tiers that do not exist', ['tool.risk_tier', 'in', ['severe', 'HIGH']], /one of low, medium/],
-    ['a root that does not exist', ['tool_name', '==', 'pay.refund'], /No context has tool_name/],
-    ['a field that does not exist', ['agent.role', '==', 'a'], /No context has agent.role/],
+    ['a number compared with a string', ['tool.name', '==', 5], /tool.name is a string, never 5/],
+    ['unknown risk tiers', ['tool.risk_tier', 'in', ['severe', 'HIGH']], /one of low, medium/],
+    ['an unknown root', ['tool_name', '==', 'pay.refund'], /No context has tool_name/],
+    ['an unknown field', ['agent.role', '==', 'a'], /No context has agent.role/],
     [
       'a path through a string',
       ['environment.name', '==', 'prod'],
       /No context has environment.name/,
     ],
     [
-      'a $ref that leads nowhere',
+      'a $ref to an unknown path',
       ['args.owner', '==', { $ref: 'user.name' }],
       /No context has user.name/,
     ],
-  ])('finds a condition that never matches: %s', (_, condition, reason) => {
+  ])('reports a condition that never matches: %s', (_, condition, reason) => {
     const [finding, ...others] = lint(rule('r', 'deny', refund, condition));
     expect(others).toEqual([]);
     expect(finding).toMatchObject({
@@ -61,26 +61,26 @@ describe('lint of one rule', () => {
   });
 
   it.each<[string, Terse[]]>([
-    ['a range that is upside down', [over(100), upTo(50)]],
-    ['a range of no width', [over(100), ['args.amount', '<=', '100']]],
-    ['two values at once', [refund, ['tool.name', '==', 'pay.charge']]],
+    ['an inverted range', [over(100), upTo(50)]],
+    ['an empty range', [over(100), ['args.amount', '<=', '100']]],
+    ['two different values', [refund, ['tool.name', '==', 'pay.charge']]],
     [
-      'a value that its own list leaves out',
+      'a value outside its own list',
       [
         ['args.c', 'in', ['a', 'b']],
         ['args.c', 'not_in', ['b', 'a']],
       ],
     ],
     ['a value outside the range', [['args.amount', '==', 5], over(5)]],
-    ['a word that its own pattern does not find', [refund, ['tool.name', 'matches', '^mail']]],
+    ['a word that its own pattern does not match', [refund, ['tool.name', 'matches', '^mail']]],
     [
-      'two paths that are equal and are not',
+      'two paths that must be equal and different',
       [
         ['args.a', '==', { $ref: 'args.b' }],
         ['args.a', '!=', { $ref: 'args.b' }],
       ],
     ],
-  ])('finds conditions that exclude each other: %s', (_, all) => {
+  ])('reports conditions that exclude each other: %s', (_, all) => {
     expect(lint(rule('r', 'deny', ...all))).toMatchObject([
       { kind: 'never_matches', path: 'rules[0].when' },
     ]);
@@ -88,7 +88,7 @@ describe('lint of one rule', () => {
 
   it.each<[string, Terse[]]>([
     ['a range of one value', [['args.amount', '>=', 5], upTo(5)]],
-    ['a number and its text', [['args.amount', '==', '5'], upTo(5)]],
+    ['a number and its text form', [['args.amount', '==', '5'], upTo(5)]],
     [
       'a list and a pattern',
       [
@@ -104,11 +104,11 @@ describe('lint of one rule', () => {
         ['args.a', '>=', { $ref: 'args.b' }],
       ],
     ],
-  ])('does not call impossible what is possible: %s', (_, all) => {
+  ])('does not report possible conditions as impossible: %s', (_, all) => {
     expect(kinds(lint(rule('r', 'deny', ...all)))).not.toContain('never_matches');
   });
 
-  it('finds an allow that rests on what an optional value is not', () => {
+  it('reports an allow rule that depends on what an optional value is not', () => {
     const findings = lint(
       rule('r', 'allow', refund, ['args.region', '!=', 'us'], ['user.role', 'not_in', ['guest']]),
       rule('certain', 'allow', refund, ['environment', '!=', 'prod']),
@@ -120,42 +120,45 @@ describe('lint of one rule', () => {
     ]);
   });
 
-  it.each(['TODO', 'n/a', '-', 'deny', 'xxx', '...'])('finds the missing reason %s', (reason) => {
-    expect(lint({ ...rule('r', 'deny', refund), reason })).toMatchObject([
-      { kind: 'missing_reason', path: 'rules[0].reason' },
-    ]);
-  });
+  it.each(['TODO', 'n/a', '-', 'deny', 'xxx', '...'])(
+    'reports the placeholder reason %s',
+    (reason) => {
+      expect(lint({ ...rule('r', 'deny', refund), reason })).toMatchObject([
+        { kind: 'missing_reason', path: 'rules[0].reason' },
+      ]);
+    },
+  );
 });
 
-describe('lint of applies_to', () => {
+describe('linting applies_to', () => {
   const scoped = (applies_to: PolicyDefinition['applies_to'], ...rules: PolicyRule[]) =>
     lintPolicies([policy(rules, { applies_to })]);
 
-  it('finds lists that name nothing', () => {
+  it('reports empty lists', () => {
     expect(scoped({}, rule('r', 'allow', refund))).toMatchObject([
       { kind: 'unused_applies_to', rule: 'p', path: 'applies_to' },
     ]);
     expect(scoped({ tools: [], agents: [] }, rule('r', 'allow', refund))).toHaveLength(1);
   });
 
-  it('finds a tool that no rule can match', () => {
+  it('reports a tool that no rule can match', () => {
     const findings = scoped({ tools: ['pay.refund', 'mail.send'] }, rule('r', 'allow', refund));
     expect(findings).toMatchObject([{ kind: 'unused_applies_to', path: 'applies_to.tools[1]' }]);
   });
 
-  it('finds a rule for a tool outside of it', () => {
+  it('reports a rule for a tool outside it', () => {
     const findings = scoped({ tools: ['mail.*'] }, rule('r', 'allow', refund));
     expect(findings).toMatchObject([{ kind: 'never_matches', path: 'rules[0].when' }]);
   });
 
-  it('accepts what its rules use', () => {
+  it('accepts the tools that its rules use', () => {
     const prod = rule('r', 'allow', ['environment', '==', 'prod']);
     expect(scoped({ tools: ['pay.refund', 'mail.*'], agents: ['1'] }, prod)).toEqual([]);
   });
 });
 
-describe('lint of two rules', () => {
-  it('finds an allow and a deny that can both match', () => {
+describe('linting two rules', () => {
+  it('reports an allow and a deny that can both match', () => {
     const findings = lint(
       rule('a', 'allow', refund, upTo(100)),
       rule('b', 'deny', refund, over(50)),
@@ -165,12 +168,12 @@ describe('lint of two rules', () => {
     ]);
   });
 
-  it('finds an allow that the same conditions deny, as contradiction and as shadowed', () => {
+  it('reports an allow that the same conditions deny, as a contradiction and as shadowed', () => {
     const findings = lint(rule('a', 'allow', refund, upTo(9)), rule('b', 'deny', refund, upTo(9)));
     expect(kinds(findings)).toEqual(['shadowed_rule', 'contradiction']);
   });
 
-  it('finds them across policies', () => {
+  it('reports them across policies', () => {
     const one = policy([rule('a', 'allow', refund)], { id: 'one' });
     const two = policy([rule('b', 'deny', refund)], { id: 'two', mode: 'strict' });
     expect(lintPolicies([one, two])).toMatchObject([
@@ -184,23 +187,26 @@ describe('lint of two rules', () => {
     ['pay.*.get', 'pay.eu.*', ['contradiction']],
     ['pay.*', 'mail.*', []],
     ['pay.*', 'pay.*.refund', []],
-  ])('decides exactly whether policies for %s and for %s can meet', (one, two, expected) => {
-    const scoped = (id: string, decision: 'allow' | 'deny', glob: string) =>
-      policy([rule(id, decision, ['environment', '==', 'prod'])], {
-        id,
-        applies_to: { tools: [glob] },
-      });
-    const findings = lintPolicies([scoped('one', 'allow', one), scoped('two', 'deny', two)]);
-    expect(kinds(findings)).toEqual(expected);
-  });
+  ])(
+    'decides exactly whether policies for %s and for %s can match one tool',
+    (one, two, expected) => {
+      const scoped = (id: string, decision: 'allow' | 'deny', glob: string) =>
+        policy([rule(id, decision, ['environment', '==', 'prod'])], {
+          id,
+          applies_to: { tools: [glob] },
+        });
+      const findings = lintPolicies([scoped('one', 'allow', one), scoped('two', 'deny', two)]);
+      expect(kinds(findings)).toEqual(expected);
+    },
+  );
 
-  it('only notes a deny that cuts a piece out of an allow', () => {
+  it('reports a deny for a part of an allow with severity info', () => {
     const mail: Terse = ['args.kind', '==', 'gift'];
     const findings = lint(rule('a', 'allow', refund), rule('b', 'deny', refund, mail));
     expect(findings).toMatchObject([{ kind: 'contradiction', severity: 'info' }]);
   });
 
-  it('is silent where the two exclude each other', () => {
+  it('returns no finding if the two exclude each other', () => {
     expect(lint(rule('a', 'allow', refund, upTo(50)), rule('b', 'deny', refund, over(50)))).toEqual(
       [],
     );
@@ -208,12 +214,12 @@ describe('lint of two rules', () => {
     expect(lint(rule('a', 'allow', refund), mail)).toEqual([]);
   });
 
-  it('is silent where the deny is for everything but the allow for one tool, and they may not meet', () => {
+  it('returns no finding for a general deny and an allow of one tool that exclude each other', () => {
     const findings = lint(rule('a', 'allow', refund, upTo(50)), rule('b', 'deny', over(100)));
     expect(findings).toEqual([]);
   });
 
-  it('does not let policies that do not decide contradict anybody', () => {
+  it('reports no contradiction with policies in monitor or warn', () => {
     const allow = policy([rule('a', 'allow', refund)], { id: 'one' });
     for (const mode of ['monitor', 'warn'] as const) {
       const deny = policy([rule('b', 'deny', refund)], { id: 'two', mode });
@@ -233,7 +239,7 @@ describe('lint of two rules', () => {
       rule('b', 'deny', ['tool.name', 'in', ['pay.refund', 'x']]),
     ],
     [
-      'a number that is not excluded',
+      'a number that the other does not exclude',
       rule('a', 'allow', refund, over(5)),
       rule('b', 'deny', refund, ['args.amount', '!=', 3]),
     ],
@@ -243,7 +249,7 @@ describe('lint of two rules', () => {
       rule('b', 'deny', ['args.r', '!=', 1]),
     ],
     [
-      'a word that the pattern finds',
+      'a word that the pattern matches',
       rule('a', 'allow', refund),
       rule('b', 'deny', ['tool.name', 'matches', '^pay']),
     ],
@@ -257,7 +263,7 @@ describe('lint of two rules', () => {
       rule('a', 'allow', refund),
       { ...rule('b', 'deny'), when: { any: conditions([upTo(1), refund]) } },
     ],
-  ])('finds a rule that a more restrictive one overshadows: %s', (_, subject, rival) => {
+  ])('reports a rule that a more restrictive one shadows: %s', (_, subject, rival) => {
     const shadowed = lint(subject, rival).filter(({ kind }) => kind === 'shadowed_rule');
     expect(shadowed).toMatchObject([{ rule: 'p/a', other: 'p/b' }]);
   });
@@ -274,7 +280,7 @@ describe('lint of two rules', () => {
       rule('b', 'deny', refund, over(5)),
     ],
     [
-      'a text that is in the range too',
+      'a text that is also in the range',
       rule('a', 'warn', refund, over(1)),
       rule('b', 'deny', refund, ['args.amount', '!=', '3']),
     ],
@@ -289,14 +295,14 @@ describe('lint of two rules', () => {
       rule('a', 'require_approval', ['args.a', '!=', 1]),
       rule('b', 'deny', ['args.a', '!=', 2]),
     ],
-  ])('does not call overshadowed what is not: %s', (_, subject, rival) => {
+  ])('does not report a rule as shadowed: %s', (_, subject, rival) => {
     const shadowed = lint(subject, rival).filter(({ kind }) => kind === 'shadowed_rule');
     expect(shadowed.map(({ rule: label }) => label)).not.toContain('p/a');
   });
 });
 
-describe('lint of anything', () => {
-  it('never claims what a context disproves', () => {
+describe('linting any policies', () => {
+  it('never reports a finding that a context disproves', () => {
     fc.assert(
       fc.property(
         policies,
@@ -322,7 +328,7 @@ describe('lint of anything', () => {
     );
   });
 
-  it('stops where it would take long, and says where', () => {
+  it('stops at its work limit, and reports where', () => {
     const rules = Array.from({ length: 2000 }, (_, index) =>
       rule(`r${index}`, index % 2 ? 'allow' : 'deny', over(index), ['args.x', 'in', [1, 2, 3]]),
     );

@@ -21,8 +21,8 @@ const sides = fc.tuple(nested, nested).map(
   }),
 );
 
-describe.each([...operators])('a condition with %s on what is known in part', (operator) => {
-  it('is true or false only where it is that for every completion', () => {
+describe.each([...operators])('a condition with %s on a partially known value', (operator) => {
+  it('is true or false only if it is so for every completion', () => {
     const isPattern = operator === 'matches';
     const value = isPattern
       ? pattern

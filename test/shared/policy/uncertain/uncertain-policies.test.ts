@@ -12,8 +12,8 @@ const completions = partialContext.chain((partial) =>
   fc.tuple(fc.constant(partial), fc.array(completionOf(partial), { minLength: 4, maxLength: 8 })),
 );
 
-describe('a verdict on a context that is known in part', () => {
-  it('is, where it is known, the verdict on every completion', () => {
+describe('the verdict on a partially known context', () => {
+  it('if known, is the verdict on every completion', () => {
     let known = 0;
     let unknown = 0;
     fc.assert(
@@ -39,7 +39,7 @@ describe('a verdict on a context that is known in part', () => {
     expect(unknown).toBeGreaterThan(100);
   });
 
-  it('is never unknown where all is known, and then the ordinary one', () => {
+  it('is always known for a completely known context, and then the ordinary verdict', () => {
     fc.assert(
       fc.property(policies, context, (published, known) => {
         const judged = compileUncertain(published).judge({ known });
@@ -85,15 +85,15 @@ function judge(rules: readonly PolicyRule[], partial: PartialValue) {
   return compileUncertain([publish(1, definition)]).judge(partial);
 }
 
-describe('what is not known', () => {
-  it('leaves a decision open that it could make stricter', () => {
+describe('an unknown value', () => {
+  it('leaves a decision unknown that it could make stricter', () => {
     const rules = [rule('allow', pays), rule('deny', over(100))];
     const outcome = judge(rules, amount({ kinds: ['number'] }));
     expect(outcome).toMatchObject({ decision: 'unknown', unsureRules: ['p/deny'] });
     expect(outcome.reasonCode).toBeUndefined();
   });
 
-  it('leaves a denial a denial, whatever else might match', () => {
+  it('leaves a denial a denial', () => {
     const rules = [rule('deny', pays), rule('require_approval', over(100))];
     expect(judge(rules, amount({ kinds: ['number'] }))).toMatchObject({
       decision: 'deny',
@@ -101,7 +101,7 @@ describe('what is not known', () => {
     });
   });
 
-  it('leaves the decision known and the reason open, where another rule may have decided the same', () => {
+  it('leaves the decision known and the reason unknown if another rule could give the same decision', () => {
     const large = { ...rule('deny', over(100)), name: 'large', reason: 'test.large' };
     const outcome = judge([large, rule('deny', pays)], amount({ kinds: ['number'] }));
     expect(outcome).toMatchObject({ decision: 'deny', matchedRules: ['p/deny'] });
@@ -109,15 +109,15 @@ describe('what is not known', () => {
   });
 
   it.each([
-    ['that is not there', { known: undefined }, 'allow'],
-    ['that is no number and no text', { kinds: ['boolean', 'array'] }, 'allow'],
+    ['that is absent', { known: undefined }, 'allow'],
+    ['that is neither number nor text', { kinds: ['boolean', 'array'] }, 'allow'],
     ['that may be text', { kinds: ['string'] }, 'unknown'],
-  ] as const)('is decided by the kind alone for an amount %s', (_what, value, decision) => {
+  ] as const)('is decided by its kind alone for an amount %s', (_what, value, decision) => {
     const rules = [rule('allow', pays), rule('deny', over(100))];
     expect(judge(rules, amount(value)).decision).toBe(decision);
   });
 
-  it('of the tool’s name leaves a policy for one tool open', () => {
+  it('of the tool name leaves a policy for one tool unknown', () => {
     const other: PolicyCondition = { path: 'tool.name', operator: '!=', value: 'x' };
     const applies_to = { tools: ['pay'] };
     const scoped = { id: 'p', version: 1, applies_to, rules: [rule('allow', other)] };
