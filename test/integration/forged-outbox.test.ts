@@ -25,41 +25,41 @@ afterAll(async () => {
 });
 
 it.each([
-  ['has no keyed hash', () => null],
-  ['has a keyed hash of another key', (row: Waiting) => outboxMac(otherVault, row)],
+  ['has no MAC', () => null],
+  ['has a MAC of another key', (row: Waiting) => outboxMac(otherVault, row)],
   [
-    'has the keyed hash of another row',
+    'has the MAC of another row',
     (row: Waiting) => outboxMac(testVault, { ...row, eventId: 'ev_other' }),
   ],
-  ['is of another tenant', (row: Waiting) => outboxMac(testVault, { ...row, tenantId: 'other' })],
-])(
-  'the sealer seals no event whose outbox row %s, but an incident in its place',
-  async (_what, macOf) => {
-    tenants += 1;
-    const tenantId = `tenant_${tenants}`;
-    const { pool } = ledger.store;
-    const event = anEvent({ type: 'binding.removed', chain_id: 'bindings:pay' });
-    const row = { tenantId, eventId: event.id, event: JSON.stringify(event) };
-    await pool.query(
-      'INSERT INTO event_outbox (tenant_id, event_id, event, mac) VALUES ($1, $2, $3, $4)',
-      [tenantId, row.eventId, row.event, macOf(row)],
-    );
-    await expect(ledger.sealed(tenantId, event.id)).rejects.toMatchObject({
-      code: 'evidence.seal_failed',
-    });
-    const sealed = await pool.query<{ type: string; canonical: string }>(
-      'SELECT type, canonical FROM evidence_row WHERE tenant_id = $1',
-      [tenantId],
-    );
-    expect(sealed.rows.map(({ canonical }) => JSON.parse(canonical))).toMatchObject([
-      {
-        type: 'integrity.forged_row',
-        chain_id: 'integrity:rows',
-        data: { table: 'event_outbox', row_id: event.id },
-      },
-    ]);
-    const left = await pool.query('SELECT 1 FROM event_outbox WHERE tenant_id = $1', [tenantId]);
-    expect(left.rowCount).toBe(0);
-    expect((await ledger.verify(tenantId)).ok).toBe(true);
-  },
-);
+  [
+    'belongs to another tenant',
+    (row: Waiting) => outboxMac(testVault, { ...row, tenantId: 'other' }),
+  ],
+])('the sealer seals an incident instead of an event whose outbox row %s', async (_what, macOf) => {
+  tenants += 1;
+  const tenantId = `tenant_${tenants}`;
+  const { pool } = ledger.store;
+  const event = anEvent({ type: 'binding.removed', chain_id: 'bindings:pay' });
+  const row = { tenantId, eventId: event.id, event: JSON.stringify(event) };
+  await pool.query(
+    'INSERT INTO event_outbox (tenant_id, event_id, event, mac) VALUES ($1, $2, $3, $4)',
+    [tenantId, row.eventId, row.event, macOf(row)],
+  );
+  await expect(ledger.sealed(tenantId, event.id)).rejects.toMatchObject({
+    code: 'evidence.seal_failed',
+  });
+  const sealed = await pool.query<{ type: string; canonical: string }>(
+    'SELECT type, canonical FROM evidence_row WHERE tenant_id = $1',
+    [tenantId],
+  );
+  expect(sealed.rows.map(({ canonical }) => JSON.parse(canonical))).toMatchObject([
+    {
+      type: 'integrity.forged_row',
+      chain_id: 'integrity:rows',
+      data: { table: 'event_outbox', row_id: event.id },
+    },
+  ]);
+  const left = await pool.query('SELECT 1 FROM event_outbox WHERE tenant_id = $1', [tenantId]);
+  expect(left.rowCount).toBe(0);
+  expect((await ledger.verify(tenantId)).ok).toBe(true);
+});

@@ -24,7 +24,7 @@ async function expectSound(ledger: TestLedger): Promise<void> {
   expect(rows).toEqual([]);
 }
 
-describe('while the key to sign with is away', () => {
+describe('while the signing key is unavailable', () => {
   let ledger: TestLedger;
   let failures = 0;
 
@@ -51,7 +51,7 @@ describe('while the key to sign with is away', () => {
     await database.drop();
   });
 
-  it('for a moment, sealing succeeds all the same', async () => {
+  it('for a moment, sealing succeeds', async () => {
     failures = 2;
     expect(await ledger.seal('t', anEvent())).toMatchObject({ position: 1 });
     expect((await sealedEvents(ledger))[0]?.data).not.toHaveProperty(['evidence.dead_lettered']);
@@ -69,7 +69,7 @@ describe('while the key to sign with is away', () => {
     expect((await ledger.seal('t', event)).position).toBe(1);
   });
 
-  it('an event that its sender keeps is not sealed later: the sender was not refused, and comes again', async () => {
+  it('an event that its sender keeps is not sealed later, because the sender sends it again', async () => {
     failures = 3;
     const event = anEvent();
     expect(await ledger.sealKept('t', [event])).toMatchObject([
@@ -81,7 +81,7 @@ describe('while the key to sign with is away', () => {
     expect((await sealedEvents(ledger))[0]?.data).not.toHaveProperty(['evidence.dead_lettered']);
   });
 
-  it('a change stands, its event waits in the outbox and is sealed later as dead-lettered', async () => {
+  it('a change remains committed, and its event is sealed later from the outbox as dead-lettered', async () => {
     const event = anEvent({ type: 'policy.published' });
     await transaction(ledger.store.db, (tx) => ledger.record(tx, 't', event));
     failures = 3;
@@ -102,7 +102,7 @@ describe('while the key to sign with is away', () => {
   });
 });
 
-describe('when the server’s answer is lost', () => {
+describe('if the response of the database is lost', () => {
   let proxy: CutProxy;
   let ledger: TestLedger;
 
@@ -120,14 +120,14 @@ describe('when the server’s answer is lost', () => {
     await database.drop();
   });
 
-  it('to a commit, the event is found in the ledger and not sealed twice', async () => {
+  it('for a commit, the event is found in the ledger and not sealed twice', async () => {
     const event = anEvent();
     proxy.loseAnswerTo(event.id);
     expect(await ledger.seal('t', event)).toMatchObject({ position: 2 });
     expect(await sealedEvents(ledger)).toHaveLength(2);
   });
 
-  it('to a commit and the server stays away, the ledger says later that the answer was a refusal', async () => {
+  it('for a commit and the database stays unavailable, a later event records that the caller got a failure', async () => {
     const event = anEvent();
     proxy.loseAnswerTo(event.id, 'stay-down');
     await expect(ledger.seal('t', event)).rejects.toMatchObject(failed);
@@ -141,7 +141,7 @@ describe('when the server’s answer is lost', () => {
     ]);
   });
 
-  it('while the line is down, events are kept, and sealed as dead-lettered when it is back', async () => {
+  it('because the connection is down, events are stored and sealed as dead-lettered later', async () => {
     proxy.isDown = true;
     const events = Array.from({ length: 5 }, () => anEvent());
     const results = await Promise.allSettled(events.map((event) => ledger.seal('t', event)));
@@ -154,8 +154,8 @@ describe('when the server’s answer is lost', () => {
   });
 });
 
-describe('where every transaction is serializable', () => {
-  it('writers that lose against each other lose nothing, and what was refused is sealed as late', async () => {
+describe('with serializable transactions', () => {
+  it('conflicting writers lose no event, and failed events are sealed later as dead-lettered', async () => {
     database = await freshDatabase();
     const first = await openLedger({ databaseUrl: database.url, key });
     const name = new URL(database.url).pathname.slice(1);
@@ -195,14 +195,14 @@ describe('where every transaction is serializable', () => {
   });
 });
 
-describe('when Postgres dies in the middle of sealing', () => {
+describe('if Postgres is killed during sealing', () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres();
   });
   afterAll(() => server.stop());
 
-  it('nothing that was told sealed is lost, and what failed is sealed in the end, once', async () => {
+  it('every confirmed event remains sealed, and failed ones are sealed later, once', async () => {
     database = await freshDatabase(server.url);
     const ledger = await openLedger({ databaseUrl: database.url, key });
     const told: string[] = [];
@@ -243,8 +243,8 @@ describe('when Postgres dies in the middle of sealing', () => {
   });
 });
 
-describe('a service role that owns nothing', () => {
-  it('can seal, read and verify, and cannot touch what was sealed', async () => {
+describe('a database role without ownership', () => {
+  it('can seal, read and verify, and cannot change sealed rows', async () => {
     database = await freshDatabase();
     const owner = await openLedger({ databaseUrl: database.url, key });
     const role = `service_${database.url.slice(-8)}`;
@@ -283,8 +283,8 @@ describe('a service role that owns nothing', () => {
   });
 });
 
-describe('a ledger that is closed', () => {
-  it('finishes what it was given and takes no more', async () => {
+describe('a ledger that is being closed', () => {
+  it('completes accepted events and refuses new ones', async () => {
     database = await freshDatabase();
     const ledger = await openLedger({ databaseUrl: database.url, key });
     const sealing = Promise.all(Array.from({ length: 30 }, () => ledger.seal('t', anEvent())));

@@ -89,7 +89,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('content_mismatch', 5, 'agent:a'),
   ],
   [
-    'a column that filters read changed, the text left as it was',
+    'a filter column changed, the text unchanged',
     update(`decision = 'deny'`, 6),
     found('content_mismatch', 6, 'agent:b'),
   ],
@@ -104,7 +104,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('link_broken', 5, 'agent:a'),
   ],
   [
-    'a row changed, and its hash made to fit',
+    'a row changed, its hash adapted',
     async ({ forge, tenantId }) => {
       const { rows } = await services.pool.query(
         'SELECT prev_hash, canonical FROM evidence_row WHERE tenant_id = $1 AND position = 5',
@@ -125,17 +125,17 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('gap', 5, 'agent:a'),
   ],
   [
-    'the tail removed',
+    'the last rows removed',
     ({ forge, own }) => forge.run(`DELETE FROM evidence_row WHERE ${own} AND position > 11`),
     found('truncated', 12, 'agent:b'),
   ],
   [
-    'the tail removed, and head and chains made to fit',
+    'the last rows removed, head and chains adapted',
     ({ forge }) => forge.cutAfter(10),
     found('truncated', 11, null),
   ],
   [
-    'rows put in another order',
+    'rows reordered',
     ({ forge, own }) =>
       forge.run(
         `UPDATE evidence_row SET position = 100 WHERE ${own} AND position = 3`,
@@ -145,7 +145,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('reordered', 3, 'agent:b'),
   ],
   [
-    'a row inserted behind the end, with right links',
+    'a row appended with correct links',
     async ({ forge, tenantId, own }) => {
       const { rows } = await services.pool.query(
         'SELECT event_hash, canonical FROM evidence_row WHERE tenant_id = $1 AND position = 11',
@@ -178,7 +178,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('head_mismatch', 12, 'agent:a'),
   ],
   [
-    'the head removed, and every signature with it',
+    'the head and every signature removed',
     ({ forge, own }) =>
       forge.run(
         ...['head', 'batch', 'checkpoint'].map(
@@ -188,7 +188,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('inserted', 1, 'agent:b'),
   ],
   [
-    'a row put before the first position, where a chain shows it',
+    'a row moved before the first position',
     ({ forge, own }) =>
       forge.run(
         'ALTER TABLE evidence_row DROP CONSTRAINT IF EXISTS evidence_row_position_check',
@@ -199,7 +199,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('reordered', -1, 'agent:a'),
   ],
   [
-    'two tenants swapped, all tables of them',
+    'all tables of two tenants swapped',
     async ({ forge, tenantId }) => {
       const other = await aLedger();
       await forge.run(
@@ -218,12 +218,12 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('content_mismatch', 1, 'agent:a'),
   ],
   [
-    'everything from a row on rewritten, signed heads left as they were',
+    'all rows from one on rewritten, signed heads unchanged',
     ({ forge }) => forge.rewriteFrom(8),
     found('head_mismatch', 9, null),
   ],
   [
-    'everything from a row on rewritten, signed heads removed',
+    'all rows from one on rewritten, signed heads removed',
     async ({ forge }) => {
       await forge.rewriteFrom(8);
       await forge.removeHeads(8);
@@ -231,7 +231,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('unsigned', 7, null),
   ],
   [
-    'everything from a row on rewritten, heads signed with another key',
+    'all rows from one on rewritten, heads signed with another key',
     async ({ forge }) => {
       await forge.rewriteFrom(8);
       await forge.signHeads(generateSigningKey());
@@ -239,7 +239,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('signature_invalid', 3, null),
   ],
   [
-    'everything from a row on rewritten, heads signed with the tenant’s own key',
+    'all rows from one on rewritten, heads signed with the tenant’s own key',
     async ({ forge, key }) => {
       await forge.rewriteFrom(8);
       await forge.signHeads(key);
@@ -247,7 +247,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('rewritten', 7, null),
   ],
   [
-    'the same, and the stored checkpoints removed',
+    'all rows from one on rewritten, heads signed with the tenant’s own key, stored checkpoints removed',
     async ({ forge, key }) => {
       await forge.rewriteFrom(8);
       await forge.signHeads(key);
@@ -256,7 +256,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     found('rewritten', 1, null, true),
   ],
   [
-    'a stored checkpoint that nobody signed',
+    'an unsigned stored checkpoint',
     ({ forge, own }) =>
       forge.run(
         `UPDATE evidence_checkpoint SET note = replace(note, E'\\n12\\n', E'\\n11\\n')
@@ -266,7 +266,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
   ],
   ['an older backup restored', ({ restore }) => restore(), found('rolled_back', 7, null, true)],
   [
-    'an older backup restored, and written on',
+    'an older backup restored, new events appended',
     async ({ restore, tenantId }) => {
       await restore();
       // By a process that starts then: this one remembers, and seals nothing.
@@ -277,7 +277,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
   ],
 ];
 
-describe('verification finds and places', () => {
+describe('verification detects and locates', () => {
   it.each(damages)('%s', async (_what, damage, { byCheckpoint = false, ...expected }) => {
     const stage = await aLedger();
     await damage(stage);
@@ -295,7 +295,7 @@ describe('verification finds and places', () => {
     expect(second.ok).toBe(false);
   });
 
-  it('nothing in a ledger that was not touched, with or without a checkpoint', async () => {
+  it('no problem in an unchanged ledger, with and without a checkpoint', async () => {
     const { tenantId, note: checkpoint } = await aLedger();
     expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true, checkpoints: 2 });
     const report = await verifyChain(services, tenantId, { checkpoint });
@@ -310,7 +310,7 @@ describe('the table of damages in the README', () => {
   const start = lines.indexOf('| What was done | Reported as | Found by |');
   const table = lines.slice(start + 2, lines.indexOf('', start));
 
-  it('is what the tests above hold', () => {
+  it('equals the table of these tests', () => {
     expect(table).toEqual(
       damages.map(
         ([what, , { kind, byCheckpoint = false }]) =>
@@ -319,7 +319,7 @@ describe('the table of damages in the README', () => {
     );
   });
 
-  it('has every kind that there is', () => {
+  it('contains every kind of problem', () => {
     const kinds = new Set(damages.map(([, , { kind }]) => kind));
     expect(problemKinds.filter((kind) => !kinds.has(kind))).toEqual([]);
   });

@@ -60,7 +60,7 @@ const stored = async (): Promise<StoredRow[]> =>
     )
   ).rows;
 
-describe('verification finds', () => {
+describe('verification detects', () => {
   it('changed content, in the middle and at the end', async () => {
     await damage(
       `UPDATE evidence_row SET canonical = replace(canonical, '"allow"', '"deny"') ${at(5)}`,
@@ -86,7 +86,7 @@ describe('verification finds', () => {
     [`source = 'sidecar:x'`, 'source'],
     [`event_id = 'ev_other'`, 'id'],
     [`occurred_at = occurred_at + interval '1 ms'`, 'occurred_at'],
-  ])('a filter’s column that no longer says what the text says: %s', async (change, member) => {
+  ])('a filter column that differs from the text: %s', async (change, member) => {
     await damage(`UPDATE evidence_row SET ${change} ${at(5)}`);
     const message = `column ${member} differs from the canonical text`;
     expect(await problems()).toMatchObject([
@@ -101,7 +101,7 @@ describe('verification finds', () => {
     ]);
   });
 
-  it('a hash that is no hash', async () => {
+  it('a malformed hash', async () => {
     await damage(`UPDATE evidence_row SET event_hash = '' ${at(5)}`);
     expect(await problems()).toMatchObject([
       { kind: 'hash_mismatch', position: 5, chain_id: 'agent:a' },
@@ -115,7 +115,7 @@ describe('verification finds', () => {
     ]);
   });
 
-  it('a row with a matching hash put in the place of another', async () => {
+  it('a row that was replaced by another with a matching hash', async () => {
     const row = (await stored())[4];
     const canonical = row?.canonical.replace('"allow"', '"deny"') ?? '';
     const hash = eventHash(row?.prev_hash ?? '', canonical);
@@ -133,12 +133,12 @@ describe('verification finds', () => {
     [5, 'agent:a'],
     [6, 'agent:b'],
     [11, 'agent:a'],
-  ])('a row removed from the middle: position %i', async (position, chainId) => {
+  ])('a row that was removed from the middle: position %i', async (position, chainId) => {
     await damage(`DELETE FROM evidence_row ${at(position)}`);
     expect(await problems()).toMatchObject([{ kind: 'gap', position, chain_id: chainId }]);
   });
 
-  it('rows removed from the middle, a whole batch of them with its signed head', async () => {
+  it('a whole batch of rows that was removed from the middle with its signed head', async () => {
     await damage(
       `DELETE FROM evidence_row WHERE position BETWEEN 4 AND 6`,
       `DELETE FROM evidence_batch WHERE position = 6`,
@@ -151,14 +151,14 @@ describe('verification finds', () => {
     });
   });
 
-  it('the only row of a chain removed', async () => {
+  it('the only row of a chain, if removed', async () => {
     await ledger.seal('t', anEvent({ chain_id: 'agent:c' }));
     await ledger.seal('t', anEvent({ chain_id: 'agent:a' }));
     await damage(`DELETE FROM evidence_row ${at(13)}`);
     expect(await problems()).toMatchObject([{ kind: 'gap', position: 13, chain_id: 'agent:c' }]);
   });
 
-  it('a removed tail', async () => {
+  it('removed rows at the end', async () => {
     await damage(`DELETE FROM evidence_row ${at(12)}`);
     expect(await problems()).toMatchObject([
       { kind: 'truncated', position: 12, chain_id: 'agent:b' },
@@ -169,7 +169,7 @@ describe('verification finds', () => {
     expect((await problems())[0]).toMatchObject({ kind: 'truncated', position: 1 });
   });
 
-  it('a removed tail of which head and chains are made to know nothing, by the signed heads', async () => {
+  it('removed rows at the end with adapted head and chains, by the signed heads', async () => {
     const rows = await stored();
     const tree = new Frontier();
     for (const { event_hash } of rows.slice(0, 10)) tree.append(leafOf(event_hash));
@@ -199,7 +199,7 @@ describe('verification finds', () => {
     });
   });
 
-  it('two swapped rows of different chains, each whole', async () => {
+  it('two swapped rows of different chains, although each is consistent', async () => {
     await damage(
       `UPDATE evidence_row SET position = 100 ${at(3)}`,
       `UPDATE evidence_row SET position = 3 ${at(4)}`,
@@ -211,7 +211,7 @@ describe('verification finds', () => {
     ]);
   });
 
-  it('a row inserted behind the end, with the right links', async () => {
+  it('a row that was appended with the right links', async () => {
     const last = (await stored()).filter(({ chain_id }) => chain_id === 'agent:a').at(-1);
     const canonical = last?.canonical
       .replace('"position":11', '"position":13')
@@ -245,7 +245,7 @@ describe('verification finds', () => {
     expect(await problems()).toMatchObject([{ kind: 'unsigned', position: 13 }]);
   });
 
-  it('a row inserted between others', async () => {
+  it('a row that was inserted between others', async () => {
     await damage(
       'UPDATE evidence_row SET position = position + 1000 WHERE position >= 5',
       'UPDATE evidence_row SET position = position - 999 WHERE position > 1000',
@@ -255,7 +255,7 @@ describe('verification finds', () => {
     expect((await problems())[0]).toMatchObject({ position: 5, chain_id: 'agent:new' });
   });
 
-  it('a whole ledger written anew with right hashes, by its signed heads', async () => {
+  it('a whole ledger that was rewritten with right hashes, by its signed heads', async () => {
     const chains = new Map<string, string>();
     const tree = new Frontier();
     for (const row of await stored()) {
@@ -285,26 +285,26 @@ describe('verification finds', () => {
     expect(await problems()).toMatchObject([{ kind: 'signature_invalid', position: 12 }]);
   });
 
-  it('an end of a chain, or of the ledger, that is not where the rows end', async () => {
+  it('a stored end of a chain, or of the ledger, that differs from the rows', async () => {
     await damage(`UPDATE evidence_chain SET event_hash = '${fakeHash}' WHERE chain_id = 'agent:b'`);
     expect(await problems()).toMatchObject([{ kind: 'head_mismatch', chain_id: 'agent:b' }]);
     await damage(`DELETE FROM evidence_chain WHERE chain_id = 'agent:b'`);
     expect(await problems()).toMatchObject([{ kind: 'head_mismatch', chain_id: 'agent:b' }]);
   });
 
-  it('a head whose tree is not that of the rows', async () => {
+  it('a stored head whose tree differs from that of the rows', async () => {
     await damage(`UPDATE evidence_head SET tree_root = '${fakeHash}'`);
     expect(await problems()).toMatchObject([{ kind: 'head_mismatch', position: 12 }]);
   });
 
-  it('a time beside a head that would hide events from a filter', async () => {
+  it('a time in a batch row that would hide events from a filter', async () => {
     await damage(
       `UPDATE evidence_batch SET latest_at = latest_at - interval '1 hour' WHERE position = 6`,
     );
     expect(await problems()).toMatchObject([{ kind: 'content_mismatch', position: 6 }]);
   });
 
-  it('rows of another tenant given to this one', async () => {
+  it('rows of another tenant that were moved to this one', async () => {
     await damage(
       `UPDATE evidence_row SET tenant_id = 'u'`,
       `UPDATE evidence_chain SET tenant_id = 'u'`,
@@ -315,7 +315,7 @@ describe('verification finds', () => {
     });
   });
 
-  it('text that is no JSON, under a hash that fits', async () => {
+  it('invalid JSON with a matching hash', async () => {
     const row = (await stored())[11];
     const hash = eventHash(row?.prev_hash ?? '', 'nonsense');
     await damage(
@@ -326,7 +326,7 @@ describe('verification finds', () => {
   });
 });
 
-describe('a verification that fails', () => {
+describe('a failed verification', () => {
   let services: TestServices;
   beforeEach(async () => {
     const { signingKeys } = ledger;
@@ -334,7 +334,7 @@ describe('a verification that fails', () => {
   });
   afterEach(() => services.close());
 
-  it('is sealed as an incident that names what was found, and its report is returned', async () => {
+  it('is sealed as an incident with the problem, and its report is returned', async () => {
     await damage(
       `UPDATE evidence_row SET canonical = replace(canonical, '"allow"', '"deny"') ${at(5)}`,
     );
@@ -352,7 +352,7 @@ describe('a verification that fails', () => {
     });
   });
 
-  it('is reported even where nothing can be sealed any more', async () => {
+  it('is reported even if nothing can be sealed', async () => {
     await damage('UPDATE evidence_head SET position = 5');
     expect(await verifyChain(services, 't')).toMatchObject({
       ok: false,
@@ -364,8 +364,8 @@ describe('a verification that fails', () => {
   });
 });
 
-describe('a key that was rotated', () => {
-  it('still verifies the heads that it signed', async () => {
+describe('a rotated signing key', () => {
+  it('verifies the heads that it signed', async () => {
     const old = await ledger.signingKeys.active('t', 'checkpoint');
     const fresh = generateSigningKey();
     const keys = {

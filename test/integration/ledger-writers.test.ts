@@ -71,8 +71,8 @@ async function expectSound(eventIds: readonly string[]): Promise<void> {
   expect(ledger.map(({ event_id }) => event_id).sort()).toEqual([...eventIds].sort());
 }
 
-describe('writers on ledgers of their own', () => {
-  it('leave no gap, no fork, and lose or repeat no event', async () => {
+describe('two writers of one ledger', () => {
+  it('cause no gaps and no fork, and lose or repeat no event', async () => {
     newTenant();
     const eventIds: string[] = [];
     const writers = Array.from({ length: 8 }, async (_, writer) => {
@@ -91,7 +91,7 @@ describe('writers on ledgers of their own', () => {
     await expectSound(eventIds);
   });
 
-  it('see each other’s chains, whatever they remember', async () => {
+  it('see each other’s events on a chain', async () => {
     newTenant();
     for (let round = 0; round < 20; round++) {
       const sealed = await ledgers[round % 2 === 0 ? 0 : 1].seal(tenantId, anEvent());
@@ -100,7 +100,7 @@ describe('writers on ledgers of their own', () => {
     await expectSound((await rows()).map(({ event_id }) => event_id));
   });
 
-  it('seal an event that both are given once, and both answer with the same row', async () => {
+  it('seal an event that both receive once, and return the same row', async () => {
     newTenant();
     const events = Array.from({ length: 60 }, (_, index) =>
       anEvent({ chain_id: `agent:${index % 4}` }),
@@ -116,7 +116,7 @@ describe('writers on ledgers of their own', () => {
     await expectSound(events.map(({ id }) => id));
   });
 
-  it('drain one outbox together: every recorded event is sealed once and told to who waits', async () => {
+  it('drain one outbox: every recorded event is sealed once and reported to its waiters', async () => {
     newTenant();
     const direct: string[] = [];
     const recorded = await Promise.all(
@@ -138,7 +138,7 @@ describe('writers on ledgers of their own', () => {
     expect(left).toEqual([]);
   });
 
-  it('stay sound under any interleaving of seals, groups, repeats and recorded changes', async () => {
+  it('keep the ledger correct under any interleaving of seals, groups, repeats and recorded changes', async () => {
     const step = fc.record({
       writer: fc.constantFrom(0 as const, 1 as const),
       chain: fc.integer({ min: 0, max: 3 }),
@@ -183,7 +183,7 @@ describe('writers on ledgers of their own', () => {
   });
 });
 
-describe('writers in processes of their own', () => {
+describe('writers in separate processes', () => {
   const folder = mkdtempSync(join(tmpdir(), 'sallyport-writers-'));
   const keyFile = join(folder, 'key');
   const children: ChildProcess[] = [];
@@ -211,7 +211,7 @@ describe('writers in processes of their own', () => {
     return { child, told, exited };
   }
 
-  it('leave no gap, no fork, and lose or repeat no event', async () => {
+  it('cause no gaps and no fork, and lose or repeat no event', async () => {
     newTenant();
     const writers = await Promise.all([startWriter(300), startWriter(300)]);
     const own = Array.from({ length: 100 }, () => anEvent());
@@ -221,7 +221,7 @@ describe('writers in processes of their own', () => {
     expect((await rows()).length).toBe(700);
   });
 
-  it('that are killed in the middle lose nothing that they were told is sealed', async () => {
+  it('that are killed lose no event whose sealing was confirmed', async () => {
     newTenant();
     const [killed, other] = await Promise.all([startWriter(2_000), startWriter(200)]);
     while (killed.told.length < 200) await once(killed.child.stdout ?? killed.child, 'data');

@@ -61,7 +61,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
       )
     ).rows.map(({ canonical }) => JSON.parse(canonical));
 
-  it('seals an event under its hash, linked to the one before in its chain', async () => {
+  it('seals an event with its hash and a link to the previous event of its chain', async () => {
     newTenant();
     const first = await ledger.seal(tenantId, anEvent());
     const other = await ledger.seal(tenantId, anEvent({ chain_id: 'agent:8' }));
@@ -109,7 +109,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     }
   });
 
-  it('lets events that arrive together ride in one batch, in the order they came', async () => {
+  it('seals events that arrive together in one batch, in order of arrival', async () => {
     newTenant();
     const events = Array.from({ length: 1_300 }, (_, index) =>
       anEvent({ chain_id: `agent:${index % 7}` }),
@@ -126,7 +126,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(batches.rows.map(({ position }) => position)).toEqual([500, 1_000, 1_300]);
   });
 
-  it('keeps tenants apart: positions, chains and ids are each tenant’s own', async () => {
+  it('separates tenants: each has its own positions, chains and ids', async () => {
     const event = anEvent();
     const [one, two] = [newTenant(), newTenant()];
     const [first, second] = await Promise.all([ledger.seal(one, event), ledger.seal(two, event)]);
@@ -136,7 +136,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect((await ledger.verify(one)).ok).toBe(true);
   });
 
-  it('seals an event that comes twice once, and answers with the first row', async () => {
+  it('seals a repeated event once, and returns the first row', async () => {
     newTenant();
     const event = anEvent();
     const first = await ledger.seal(tenantId, event);
@@ -150,7 +150,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect((await ledger.verify(tenantId)).events).toBe(3);
   });
 
-  it('takes key order and absent members for what they are: the same event', async () => {
+  it('treats events that differ in member order and undefined members as equal', async () => {
     newTenant();
     const event = anEvent({ data: { a: 1, b: { c: 2, d: 3 } } });
     const first = await ledger.seal(tenantId, event);
@@ -159,7 +159,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await ledger.seal(tenantId, shuffled)).toEqual(first);
   });
 
-  it('refuses another event under a used id, seals the rest, and records the incident once', async () => {
+  it('refuses a different event with a used id, seals the others, and records the incident once', async () => {
     newTenant();
     const event = anEvent();
     await ledger.seal(tenantId, event);
@@ -186,7 +186,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect((await ledger.verify(tenantId)).events).toBe(5);
   });
 
-  it('refuses the second of two events that arrive together under one id', async () => {
+  it('refuses the second of two different concurrent events with one id', async () => {
     newTenant();
     const event = anEvent();
     const results = await Promise.allSettled([
@@ -198,18 +198,18 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
   });
 
   it.each([
-    ['a lone surrogate', { data: { text: '\ud800' } }],
+    ['an unpaired surrogate', { data: { text: '\ud800' } }],
     ['a number that is not finite', { data: { amount: Number.NaN } }],
     ['no data', { data: [] as never }],
     ['an empty id', { id: '' }],
     ['an id longer than an index entry', { id: 'x'.repeat(301) }],
-    ['NUL in its chain', { chain_id: 'agent:\0' }],
-    ['a time that is none', { occurred_at: '2026-13-01T00:00:00.000Z' }],
-    ['a time without its zone', { occurred_at: '2026-01-01T00:00:00' }],
-    ['a tool that is no text', { tool: 7 as never }],
+    ['NUL in its chain id', { chain_id: 'agent:\0' }],
+    ['an invalid time', { occurred_at: '2026-13-01T00:00:00.000Z' }],
+    ['a time without a zone', { occurred_at: '2026-01-01T00:00:00' }],
+    ['a tool that is not a string', { tool: 7 as never }],
     ['a time of the year 0', { occurred_at: '0000-01-01T00:00:00.000Z' }],
-    ['more than a mebibyte', { data: { text: 'x'.repeat(1_052_673) } }],
-  ])('refuses an event with %s, and only that', async (_what, fields) => {
+    ['more than one mebibyte', { data: { text: 'x'.repeat(1_052_673) } }],
+  ])('refuses an event with %s, and no other', async (_what, fields) => {
     newTenant();
     const results = await Promise.allSettled([
       ledger.seal(tenantId, anEvent()),
@@ -221,7 +221,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     await expect(record(anEvent(fields))).rejects.toMatchObject({ code: 'evidence.event_invalid' });
   });
 
-  it('keeps what an agent may choose whole, however odd: names too long for an index, NUL, any JSON', async () => {
+  it('stores agent-chosen values completely: names longer than an index entry, NUL, any JSON', async () => {
     newTenant();
     const tool = `mcp.x.${'long'.repeat(3_000)}`;
     const sealed = await ledger.seal(
@@ -243,7 +243,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     );
   });
 
-  it('takes big events together without holding more than a batch’s worth', async () => {
+  it('accepts many large events, and holds at most one batch in memory', async () => {
     newTenant();
     const events = Array.from({ length: 12 }, () =>
       anEvent({ data: { text: 'x'.repeat(900_000) } }),
@@ -252,7 +252,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(sealed.map(({ position }) => position)).toEqual(events.map((_, index) => index + 1));
   });
 
-  it('commits an event together with the change it proves, and not without it', async () => {
+  it('commits an event in the transaction of the change that it records', async () => {
     newTenant();
     const [kept, lost] = [anEvent({ type: 'agent.registered' }), anEvent({ type: 'agent.lost' })];
     const abandoned = transaction(ledger.store.db, async (tx) => {
@@ -270,7 +270,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('answers for a recorded event again after it was sealed', async () => {
+  it('returns a recorded event again after it was sealed', async () => {
     newTenant();
     const event = anEvent();
     await record(event);
@@ -279,7 +279,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await ledger.seal(tenantId, event)).toEqual(first);
   });
 
-  it('seals recorded events in the order of their transactions, each once, whoever waits', async () => {
+  it('seals recorded events in the order of their transactions, once for any number of waiters', async () => {
     newTenant();
     const events = Array.from({ length: 40 }, () => anEvent({ type: 'policy.published' }));
     for (const event of events) await record(event);
@@ -288,7 +288,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('seals what nobody waits for', async () => {
+  it('seals recorded events without waiters', async () => {
     newTenant();
     const events = Array.from({ length: 3 }, () => anEvent());
     for (const event of events) await record(event);
@@ -297,7 +297,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('drains more than a batch’s worth', async () => {
+  it('drains more than one batch', async () => {
     newTenant();
     const last = anEvent();
     const rows = Array.from({ length: 1100 }, (_, n) => {
@@ -320,7 +320,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('puts an incident in the place of a recorded event that cannot be read any more', async () => {
+  it('seals an incident instead of a recorded event that cannot be read', async () => {
     newTenant();
     const torn = { tenantId, eventId: 'ev_torn', event: '{"id":' };
     await ledger.store.pool.query(
@@ -334,7 +334,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('puts an incident in the place of a recorded event whose id was used for another', async () => {
+  it('seals an incident instead of a recorded event whose id was used for another event', async () => {
     newTenant();
     const event = anEvent();
     await ledger.seal(tenantId, event);
@@ -346,7 +346,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('verifies while it grows', async () => {
+  it('verifies while events are appended', async () => {
     newTenant();
     let isDone = false;
     const writing = (async () => {
@@ -368,8 +368,8 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
   });
 });
 
-describe.each(['postgres', 'embedded'] as const)('a ledger opened again on %s', (kind) => {
-  it('seals what the earlier run left in the outbox, and goes on where it stood', async () => {
+describe.each(['postgres', 'embedded'] as const)('a ledger that is opened again on %s', (kind) => {
+  it('seals what the earlier process left in the outbox, and continues at its position', async () => {
     const { options, remove } = await stores[kind]();
     const before = await openLedger(options);
     const sealed = await before.seal('t', anEvent());

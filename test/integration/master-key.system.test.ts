@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { rotateUnderFire } from '../support/system/rotate-under-fire.ts';
 
-it('a master key is replaced under load, killed at every stage: no request fails, nothing is lost', async () => {
+it('a master key is replaced under load with a kill at every stage: no request fails and no data is lost', async () => {
   const report = await rotateUnderFire({ kills: 2, rows: 4_000 });
   expect(report.failed).toEqual([]);
   expect(report.answered).toBeGreaterThan(20);

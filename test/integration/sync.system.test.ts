@@ -145,8 +145,8 @@ function armKillSwitch(by: typeof first, id: string) {
   });
 }
 
-describe('changes', () => {
-  it('reach fifty sidecars from either control plane, in time', async () => {
+describe('a committed change', () => {
+  it('reaches fifty sidecars from either control plane, in time', async () => {
     const held = await openSidecars();
     const took: number[] = [];
     for (let round = 1; round <= 10; round++) {
@@ -165,7 +165,7 @@ describe('changes', () => {
     expect(held.map((replica) => replica.refused)).toEqual(held.map(() => 0));
   });
 
-  it('and leases recover by themselves when Redis comes back with nothing', async () => {
+  it('and leases are published again if Redis restarts empty', async () => {
     const held = await openSidecars();
     const before = held[0]?.killSwitches.length ?? 0;
     await redis.restart();
@@ -182,7 +182,7 @@ describe('changes', () => {
     });
   });
 
-  it('go on when one of the control planes is gone', async () => {
+  it('is published if one of the control planes is unavailable', async () => {
     const replica = await openSidecar(0);
     await second.close();
     await until(() => replica.freshness().fresh);
@@ -196,7 +196,7 @@ describe('changes', () => {
 });
 
 describe('an approval', () => {
-  it('that a human grants reaches the sidecar that waits, opens exactly this action, and is spent once', async () => {
+  it('that a human grants reaches the waiting sidecar, allows exactly this action, and is used once', async () => {
     const { services } = first;
     const replica = await openSidecar(3);
     await until(() => replica.freshness().fresh);
