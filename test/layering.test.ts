@@ -59,12 +59,12 @@ function offenders(offends: (file: SourceFile) => boolean): string[] {
 const isIn = (path: string, folder: string) => path.startsWith(`${folder}/`);
 
 describe('import rules', () => {
-  it('finds the source it judges', () => {
+  it('apply to all source files', () => {
     expect(files.length).toBeGreaterThan(20);
     expect(files.some((file) => file.imports.length > 0)).toBe(true);
   });
 
-  it('shared imports neither program nor the command line', () => {
+  it('prevent shared from importing a program or the command line', () => {
     expect(
       offenders(
         (file) => isIn(file.path, 'shared') && file.imports.some((to) => !isIn(to, 'shared')),
@@ -72,7 +72,7 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
-  it('proxy and control-plane never import each other', () => {
+  it('prevent imports between proxy and control-plane', () => {
     expect(
       offenders(
         (file) =>
@@ -82,13 +82,13 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
-  it('only cli imports both programs, and nothing imports cli', () => {
+  it('permit only cli to import both programs, and nothing to import cli', () => {
     expect(
       offenders((file) => !isIn(file.path, 'cli') && file.imports.some((to) => isIn(to, 'cli'))),
     ).toEqual([]);
   });
 
-  it('only shared/bus, shared/disk and shared/upstream do I/O in shared', () => {
+  it('permit I/O in shared in shared/bus, shared/disk and shared/upstream only', () => {
     const io =
       /^(node:)?(fs|net|http|https|http2|tls|dgram|dns|child_process|worker_threads)(\/|$)|^(ioredis|undici|pg|express)(\/|$)/;
     expect(
@@ -103,13 +103,13 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
-  it('only proxy/tls imports node-forge', () => {
+  it('permit node-forge in proxy/tls only', () => {
     expect(
       offenders((file) => file.packages.includes('node-forge') && !isIn(file.path, 'proxy/tls')),
     ).toEqual([]);
   });
 
-  it('OpenTelemetry is loaded by what is loaded only where a collector is named', () => {
+  it('permit OpenTelemetry only in modules that are loaded if a collector is configured', () => {
     const traced = ['proxy/telemetry/call-trace.ts', 'proxy/telemetry/otlp.ts'];
     expect(
       offenders((file) => file.packages.some((name) => name.startsWith('@opentelemetry/'))),
@@ -126,25 +126,25 @@ describe('import rules', () => {
     expect(opening?.text).not.toMatch(/^import \{[^}]*\} from '.\/otlp.ts'/m);
   });
 
-  it('process.env is read in settings and main files only', () => {
+  it('permit process.env in settings and main files only', () => {
     const allowed = /(^|\/)(settings|config|main)\.ts$|^cli\//;
     expect(offenders((file) => /process\.env/.test(file.text) && !allowed.test(file.path))).toEqual(
       [],
     );
   });
 
-  it('no file is longer than 400 lines, a test neither', () => {
+  it('limit files, tests included, to 400 lines', () => {
     const long = [...files, ...sourcesIn(['test'])].filter(
       (file) => file.text.split('\n').length > 401,
     );
     expect(long.map((file) => file.path)).toEqual([]);
   });
 
-  it('no import runs in a circle', () => {
+  it('permit no import cycle of files', () => {
     expect(circlesIn(new Map(files.map((file) => [file.path, file.imports])))).toEqual([]);
   });
 
-  it('folders do not import each other in a circle', () => {
+  it('permit no import cycle of folders', () => {
     expect(circlesIn(folderGraph(files, dirname))).toEqual([]);
     for (const program of programs) {
       const topFolder = (path: string) => path.split('/').slice(0, 2).join('/');
@@ -154,7 +154,7 @@ describe('import rules', () => {
     }
   });
 
-  it('no folder holds more than 25 files', () => {
+  it('limit folders to 25 files', () => {
     const sizes = new Map<string, number>();
     for (const { path } of [...files, ...sourcesIn(['test'])]) {
       sizes.set(dirname(path), (sizes.get(dirname(path)) ?? 0) + 1);

@@ -31,7 +31,7 @@ function sources(of: string): readonly string[] {
 }
 
 describe('an installation without development dependencies', () => {
-  it('has the committed client, which is the one of the schema', () => {
+  it('contains the committed client, which matches the schema', () => {
     fs.mkdirSync(join(folder, 'prisma'));
     fs.copyFileSync(join(root, 'prisma/schema.prisma'), join(folder, 'prisma/schema.prisma'));
     const cli = join(root, 'node_modules/prisma/build/index.js');
@@ -61,7 +61,7 @@ describe('an installation without development dependencies', () => {
     }
   });
 
-  it('has every package that the programs import', () => {
+  it('contains every package that the programs import', () => {
     const folders = ['cli', 'control-plane', 'proxy', 'shared'];
     const imported = folders.flatMap(sources).flatMap((file) =>
       importsOf(fs.readFileSync(join(root, file), 'utf8'))

@@ -23,17 +23,17 @@ beforeAll(async () => {
 afterAll(() => cleanup.run());
 
 describe('the alert rules', () => {
-  it('are rules that Prometheus takes', async () => {
+  it('are accepted by Prometheus', async () => {
     const { stdout } = await run(promtool, ['check', 'rules', 'alerts.yaml'], { cwd: folder });
     expect(stdout).toContain(`${readAlerts().length} rules found`);
   });
 
-  it('fire when they should, and not before', async () => {
+  it('fire when their condition holds, and not before', async () => {
     const { stdout } = await run(promtool, ['test', 'rules', 'alerts.test.yaml'], { cwd: folder });
     expect(stdout).toContain('SUCCESS');
   });
 
-  it('each say what it means, what happens meanwhile, and what to do', () => {
+  it('each have a severity, a summary, a description and a runbook', () => {
     for (const { alert, labels, annotations } of readAlerts()) {
       expect(alert).toMatch(/^Sallyport[A-Z]/);
       expect(['critical', 'warning', 'info']).toContain(labels.severity);
@@ -43,8 +43,8 @@ describe('the alert rules', () => {
   });
 });
 
-describe('the board', () => {
-  it('asks only for what Prometheus can parse', async () => {
+describe('the dashboard', () => {
+  it('contains only expressions that Prometheus can parse', async () => {
     const rules = boardExpressions().map((expr, index) => ({ record: `board:${index}`, expr }));
     // JSON is YAML.
     const file = join(temporaryFolder(cleanup), 'board.yaml');
@@ -53,7 +53,7 @@ describe('the board', () => {
     expect(stdout).toContain(`${rules.length} rules found`);
   });
 
-  it('has panels of their own number that do not overlap', () => {
+  it('has panels with unique ids that do not overlap', () => {
     const { panels } = readBoard();
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
     const taken = new Set<string>();

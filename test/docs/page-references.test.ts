@@ -26,7 +26,7 @@ function read(page: string): string {
   return fs.readFileSync(join(root, page), 'utf8');
 }
 
-it('reads the pages of every part', () => {
+it('pages of every part of the repository are read', () => {
   expect(pages.length).toBeGreaterThan(50);
 });
 

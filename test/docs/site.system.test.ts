@@ -40,12 +40,12 @@ afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 const read = (name: string) => fs.readFileSync(join(site, name), 'utf8');
 const pages = filesIn(docs, '.md');
 
-it('has a page for every file of docs/', () => {
+it('the site has a page for every file of docs/', () => {
   expect(pages.length).toBeGreaterThan(200);
   expect(filesIn(site, '.html')).toEqual([...pages.map(htmlOf), '404.html'].sort());
 });
 
-it('finds every page by its local search index', () => {
+it('the local search index finds every page', () => {
   const [name = ''] = filesIn(join(site, 'assets/chunks'), '.js').filter((file) =>
     file.includes('localSearchIndex'),
   );
@@ -53,7 +53,7 @@ it('finds every page by its local search index', () => {
   expect(pages.map(addressOf).filter((address) => !index.includes(`"${address}#`))).toEqual([]);
 });
 
-it('lists every page in the navigation', () => {
+it('the navigation lists every page', () => {
   const parts = read('index.html');
   const records = read('decisions/index.html');
   const unlisted = pages
@@ -63,7 +63,7 @@ it('lists every page in the navigation', () => {
   expect(unlisted).toEqual([]);
 });
 
-it('loads scripts, styles and fonts from itself only', () => {
+it('the site loads scripts, styles and fonts from itself only', () => {
   for (const name of filesIn(site, '.html')) {
     for (const [tag] of read(name).matchAll(/<(?:script|link|img)\b[^>]*>/g)) {
       expect(tag, name).not.toMatch(/(?:src|href)="(?:https?:)?\/\//);
@@ -74,7 +74,7 @@ it('loads scripts, styles and fonts from itself only', () => {
   }
 });
 
-it('links only to headings that exist', () => {
+it('the site links only to headings that exist', () => {
   const dead = filesIn(site, '.html').flatMap((name) =>
     [...read(name).matchAll(/href="([^":]*)#([^"]+)"/g)]
       .map(([, path = '', heading = '']) => ({ target: targetOf(name, path), heading }))
@@ -93,7 +93,7 @@ function targetOf(name: string, path: string): string {
 it.each([
   ['a page of docs/', 'missing.md'],
   ['a file of the repository', '../missing/README.md'],
-])('is not built with a dead link to %s', async (_, link) => {
+])('the build fails for a dead link to %s', async (_, link) => {
   const copy = fs.mkdtempSync(join(folder, 'copy-'));
   fs.cpSync(join(docs, '.vitepress'), join(copy, '.vitepress'), {
     recursive: true,

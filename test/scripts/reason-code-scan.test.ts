@@ -103,13 +103,13 @@ it.each([
   expect(setsIn({ path: 'proxy/any.ts', text })).toHaveLength(1);
 });
 
-it('the table answers nothing for a code that a policy stamped', () => {
+it('the error table has no entry for codes that a policy sets', () => {
   expect(errorKindOf('acme.too_risky')).toBeUndefined();
   expect(errorKindOf('toString')).toBeUndefined();
   expect(errorKindOf('upstream.reset')).toMatchObject({ ownStatus: true, isOutcome: true });
 });
 
-it('every code of a family that describes the call keeps its own status', () => {
+it('every code of a family about malformed calls has its own status', () => {
   const ofCalls = ['args', 'internal', 'mcp', 'proxy', 'rate_limited', 'request', 'upstream'];
   const others = codes.filter((code) => errorKindOf(code)?.ownStatus !== true);
   expect(others.filter((code) => ofCalls.includes(errorFamily(code)))).toEqual([]);
@@ -119,7 +119,7 @@ it('every code of a family that describes the call keeps its own status', () => 
   ]);
 });
 
-it('every failure of the upstream is the outcome of its call, and nothing else is', () => {
+it('the codes of upstream failures are exactly the outcome codes', () => {
   const outcomes = codes.filter((code) => errorKindOf(code)?.isOutcome === true);
   expect(outcomes).toEqual(codes.filter((code) => errorFamily(code) === 'upstream'));
 });

@@ -43,7 +43,7 @@ function runProject(files: Record<string, string>) {
 
 const good = `it('works', () => {});`;
 
-it('counts as passed what fails once: a test, a load, a hook, an unhandled error, a crashed worker', () => {
+it('a test, a load, a hook, an unhandled error or a crashed worker that fails once counts as passed', () => {
   const run = runProject({
     good,
     shaky: `${good} it('shakes', () => expect(firstTime).toBe(false));`,
@@ -63,7 +63,7 @@ it('counts as passed what fails once: a test, a load, a hook, an unhandled error
   ]);
 });
 
-it('fails for what fails twice', () => {
+it('the run fails if something fails twice', () => {
   const run = runProject({
     good: `${good} it.skip('is left out', () => {});`,
     broken: `${good} it('breaks', () => expect(1).toBe(2));`,

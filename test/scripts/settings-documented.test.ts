@@ -30,7 +30,7 @@ it.each(Object.entries(limitSettings))(
 );
 
 // HTTP clients such as httpx time out after five seconds.
-it('answers a held call before common clients time out, and documents the default holds', () => {
+it('the default hold ends before common clients time out, and is documented', () => {
   const { holdMs, holdMsMax } = readConfig({ env: {}, readFile: () => '' });
   expect(holdMs).toBeLessThan(5_000);
   const defaultOf = (name: string) => Number(rows.find(([, cell]) => cell === `\`${name}\``)?.[3]);

@@ -18,13 +18,13 @@ function report(files: Record<string, Record<string, State>>, strayErrors = 0): 
 
 const good = { works: 'passed' } as const;
 
-it('repeats nothing and reports no failure when all tests pass', () => {
+it('the run repeats nothing and reports no failure if all tests pass', () => {
   const first = report({ 'a.test.ts': good });
   expect(filesToRepeat(first)).toEqual([]);
   expect(settle(first, undefined)).toEqual({ flaky: [], failed: [], totals: '1 passed, 0 failed' });
 });
 
-it('counts a test that passes alone as passed, and names it as flaky', () => {
+it('a test that passes alone counts as passed and is named as flaky', () => {
   const first = report({ 'a.test.ts': good, 'b.test.ts': { ...good, shakes: 'failed' } });
   expect(filesToRepeat(first)).toEqual(['b.test.ts']);
   expect(settle(first, report({ 'b.test.ts': { ...good, shakes: 'passed' } }))).toEqual({
@@ -34,7 +34,7 @@ it('counts a test that passes alone as passed, and names it as flaky', () => {
   });
 });
 
-it('fails for a test that fails twice, and for one that the second run does not reach', () => {
+it('the run fails for a test that fails twice or is missing in the second run', () => {
   const first = report({ 'a.test.ts': { ...good, broken: 'failed', lost: 'failed' } });
   for (const second of [
     report({ 'a.test.ts': { ...good, broken: 'failed', lost: 'skipped' } }),
@@ -49,7 +49,7 @@ it('fails for a test that fails twice, and for one that the second run does not 
 });
 
 it.each(['(the file)', 'hooks (a hook)', '(an unhandled error)'])(
-  'counts %s as a failure',
+  '%s counts as a failure',
   (name) => {
     const first: TestReport = {
       strayErrors: 0,
@@ -68,7 +68,7 @@ it.each(['(the file)', 'hooks (a hook)', '(an unhandled error)'])(
   },
 );
 
-it('counts tests that a failed hook left out, once they pass', () => {
+it('tests that a failed hook skipped are counted when they pass', () => {
   const first = report({
     'a.test.ts': { later: 'skipped', '(the file)': 'failed', off: 'skipped' },
   });
@@ -76,7 +76,7 @@ it('counts tests that a failed hook left out, once they pass', () => {
   expect(settle(first, second).totals).toBe('1 passed, 0 failed, 1 skipped');
 });
 
-it('names a test as flaky that passed at first and fails alone', () => {
+it('a test that passed at first and fails alone is named as flaky', () => {
   const first = report({ 'a.test.ts': { ...good, shakes: 'failed' } });
   const second = report({ 'a.test.ts': { works: 'failed', shakes: 'passed' } });
   expect(settle(first, second)).toMatchObject({
@@ -85,13 +85,13 @@ it('names a test as flaky that passed at first and fails alone', () => {
   });
 });
 
-it('fails for a file that breaks only in the second run', () => {
+it('the run fails for a file that breaks only in the second run', () => {
   const first = report({ 'a.test.ts': { ...good, shakes: 'failed' } });
   const second = report({ 'a.test.ts': { '(the file)': 'failed' } });
   expect(settle(first, second).failed).toEqual(['a.test.ts: shakes', 'a.test.ts: (the file)']);
 });
 
-it('repeats all tests for an error that names no file, and fails if it comes again', () => {
+it('an error without a file repeats all tests, and the run fails if it occurs again', () => {
   const first = report({ 'a.test.ts': good }, 1);
   expect(filesToRepeat(first)).toBe('all');
   expect(settle(first, report({ 'a.test.ts': good }))).toMatchObject({ failed: [] });
@@ -103,7 +103,7 @@ it('repeats all tests for an error that names no file, and fails if it comes aga
   }
 });
 
-it('fails if no test ran at all', () => {
+it('the run fails if no test ran', () => {
   expect(filesToRepeat(report({}))).toBe('all');
   expect(settle(report({}), report({})).totals).toBe('0 passed, 1 failed');
 });

@@ -60,7 +60,7 @@ const preflight = (tool: string, resource = 'note:n1', more: object = {}) =>
   reasonOf('/v1/actions/preflight', { ...action(tool, resource), ...more });
 
 describe('a data directory of version 0.1.0', () => {
-  it('opens with a ledger that verifies, and reports no forged row', async () => {
+  it('opens with a ledger that verifies, and no row is reported as forged', async () => {
     expect(await api('GET', '/v1/evidence/verify')).toMatchObject({ ok: true });
     const { events } = (await api('GET', '/v1/evidence/events?limit=1000')) as unknown as {
       events: readonly { type: string }[];
@@ -73,7 +73,7 @@ describe('a data directory of version 0.1.0', () => {
     await expect(api('GET', '/v1/approvals', undefined, stored.revokedKey)).rejects.toThrow(/401/);
   });
 
-  it('decides by the stored policies, agents and kill switches', async () => {
+  it('decides with the stored policies, agents and kill switches', async () => {
     expect(await preflight('notes.write')).toBe('allow notes.allowed');
     expect(await preflight('notes.delete')).toBe('deny notes.denied');
     expect(await preflight('dangerous.thing')).toBe('deny runtime.kill_switch');
@@ -82,14 +82,14 @@ describe('a data directory of version 0.1.0', () => {
     expect(await preflight('notes.write', 'note:n1', disabled)).toBe('deny agent.disabled');
   });
 
-  it('lists the bindings that were kept and none that was removed', async () => {
+  it('lists the existing bindings and no removed one', async () => {
     const { bindings } = (await api('GET', '/v1/runtime/bindings')) as unknown as {
       bindings: readonly { name: string }[];
     };
     expect(bindings.map(({ name }) => name)).toEqual(['mcp', 'model', 'notes']);
   });
 
-  it('executes with the stored credential, and repeats a stored answer without executing', async () => {
+  it('executes with the stored credential, and returns a stored response without executing', async () => {
     const before = received.length;
     const body = action('notes.write', 'note:n1');
     expect(await api('POST', '/v1/actions/execute', body)).toMatchObject({ executed: true });
@@ -99,7 +99,7 @@ describe('a data directory of version 0.1.0', () => {
     expect(received).toHaveLength(before + 1);
   });
 
-  it('honours stored approvals: granted, standing, denied and open ones', async () => {
+  it('applies stored approvals: granted, standing, denied and open ones', async () => {
     const { open, granted, denied, standing } = stored.approvals;
     const statusOf = async (id: number) => (await api('GET', `/v1/approvals/${id}`)).status;
     expect(await statusOf(open.id)).toBe('pending');
@@ -112,7 +112,7 @@ describe('a data directory of version 0.1.0', () => {
     expect(await statusOf(open.id)).toBe('approved');
   });
 
-  it('knows the stored passports: revoked and used ones are refused', async () => {
+  it('refuses stored passports that were revoked or used', async () => {
     const { unusedHigh, usedHigh, revoked } = stored.passports;
     const codes = async (passport: string) => {
       const { errors } = (await api('POST', '/v1/passports/verify', { passport })) as unknown as {
@@ -132,7 +132,7 @@ describe('a data directory of version 0.1.0', () => {
     expect(embedded.sidecar.identity.agentId).toBe(stored.sidecarAgentId);
   });
 
-  it('opens once more with this version, and its ledger still verifies', async () => {
+  it('opens again with this version, and its ledger still verifies', async () => {
     await embedded.close();
     embedded = await startEmbedded(settings(unpacked.dataDir));
     api = apiOf(embedded);

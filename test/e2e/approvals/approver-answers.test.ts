@@ -66,7 +66,7 @@ describe('the comment of an approver', () => {
     'Too much: 900 at most.\nMail jo@acme.example, the key is sk_live_51Habcdefgh12345678.';
   const told = 'Too much: 900 at most.\nMail [redacted:email], the key is [redacted:secret].';
 
-  it('reaches the agent with the refusal, redacted, as data, and with what to do', async () => {
+  it('is returned to the agent with the refusal, redacted, as data, and with the next step', async () => {
     const id = await ask(2001);
     await decide(id, { action: 'deny', comment });
     await stands(id, 'denied');
@@ -83,7 +83,7 @@ describe('the comment of an approver', () => {
     expect(JSON.stringify(body)).not.toContain('acme.example');
   });
 
-  it('stands with the approval at the host inside the proxy, and nothing else that a human wrote', async () => {
+  it('is available with the approval at the host inside the proxy, without any other text of the decider', async () => {
     const id = await ask(2002);
     await decide(id, { action: 'deny', comment });
     await stands(id, 'denied');
@@ -98,7 +98,7 @@ describe('the comment of an approver', () => {
     expect(view.details).toEqual({ approver_comment: told });
   });
 
-  it('is bounded in length', async () => {
+  it('is truncated at its maximum length', async () => {
     const id = await ask(2003);
     await decide(id, { action: 'deny', comment: 'no way '.repeat(500) });
     await stands(id, 'denied');
@@ -107,7 +107,7 @@ describe('the comment of an approver', () => {
     expect(details.approver_comment).toMatch(/\[cut\]$/);
   });
 
-  it('tells a waiting agent what more is asked for, and is gone once that was decided on', async () => {
+  it('tells a waiting agent what the decider asks for, and disappears after the decision', async () => {
     const id = await ask(2004);
     await decide(id, { action: 'request_context', comment: 'Which invoice?' });
     await until('the question has arrived', async () => 'details' in (await standing(id)));
@@ -121,7 +121,7 @@ describe('the comment of an approver', () => {
     expect(await standing(id)).not.toHaveProperty('details');
   });
 
-  it('comes with the next preflight of the same action', async () => {
+  it('is returned by the next preflight of the same action', async () => {
     const { agentId, api } = bench.separate;
     const made = await api('POST', '/v1/agents/service-accounts', {
       agent_id: Number(agentId),
@@ -143,8 +143,8 @@ describe('the comment of an approver', () => {
   });
 });
 
-describe('a grant whose rule asks for more since', () => {
-  it('is not used at a live sidecar: a human is asked again, and a grant by who suffices is', async () => {
+describe('a grant under a rule that became stricter', () => {
+  it('is refused at a live sidecar, a new approval is required, and a grant by a sufficient role is accepted', async () => {
     const { api } = bench.separate;
     const made = await api('POST', '/v1/keys', { name: 'ann', role: 'approver', principal: 'ann' });
     const ann = String(made.body.key);

@@ -20,7 +20,7 @@ const gated = {
   ],
 };
 
-describe('a call with a preference for how long it waits', () => {
+describe('a call with a Prefer header', () => {
   let bench: FaultBench;
   beforeAll(async () => {
     bench = await startFaultBench({ SALLYPORT_HOLD_MS: '0', SALLYPORT_HOLD_MS_MAX: '30000' });
@@ -42,7 +42,7 @@ describe('a call with a preference for how long it waits', () => {
     await api('POST', `/v1/approvals/${id}/decide`, { action: 'approve' });
   }
 
-  it('is held longer than the setting says, and performed when it is granted', async () => {
+  it('is held longer than the setting states, and performed when it is approved', async () => {
     const answer = bench.pay(2001, { prefer: 'wait=25' });
     await approve(2001);
     const { status, headers } = await answer;
@@ -51,7 +51,7 @@ describe('a call with a preference for how long it waits', () => {
     expect(bench.upstream.seen.at(-1)?.headers).not.toHaveProperty('prefer');
   });
 
-  it('waits no longer than SALLYPORT_HOLD_MS_MAX, and the answer says for how long', async () => {
+  it('waits at most SALLYPORT_HOLD_MS_MAX, and the response states the time', async () => {
     const answer = bench.pay(2002, { prefer: 'respond-async, wait="3600"; x=1' });
     await approve(2002);
     expect((await answer).headers.get('preference-applied')).toBe('wait=30');
@@ -61,7 +61,7 @@ describe('a call with a preference for how long it waits', () => {
     ['wait=0', 'wait=0'],
     ['Wait = 0', 'wait=0'],
     ['wait=0, wait=20', 'wait=0'],
-  ])('with Prefer: %s is answered at once', async (prefer, applied) => {
+  ])('Prefer: %s is answered at once', async (prefer, applied) => {
     const { status, headers, body } = await bench.pay(2003, { prefer });
     expect(status).toBe(202);
     expect(headers.get('preference-applied')).toBe(applied);
@@ -76,7 +76,7 @@ describe('a call with a preference for how long it waits', () => {
     'await=9',
     'respond-async',
     'wait=1234567890',
-  ])('with Prefer: %s is held for the time of the setting', async (prefer) => {
+  ])('Prefer: %s is held for the time of the setting', async (prefer) => {
     const { status, headers } = await bench.pay(2004, { prefer });
     expect(status).toBe(202);
     expect(headers.get('preference-applied')).toBeNull();

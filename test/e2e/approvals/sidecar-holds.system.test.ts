@@ -66,14 +66,14 @@ async function statusAt(proxyUrl: string, id: number): Promise<string> {
 const approve = (bench: FaultBench, id: number, body: object = { action: 'approve' }) =>
   bench.separate.api('POST', `/v1/approvals/${id}/decide`, body);
 
-describe('a call that is held', () => {
+describe('a held call', () => {
   let bench: FaultBench;
   beforeAll(async () => {
     bench = await startGatedBench({ SALLYPORT_HOLD_MS: '8000' });
   }, 90_000);
   afterAll(() => bench?.close());
 
-  it('is performed once when it is granted', async () => {
+  it('is performed once when it is approved', async () => {
     const seen = bench.upstream.seen.length;
     const answer = bench.pay(2001);
     await approve(bench, await waiting(bench, 2001));
@@ -81,7 +81,7 @@ describe('a call that is held', () => {
     expect(bench.upstream.seen).toHaveLength(seen + 1);
   });
 
-  it('twice at once is performed once on one grant', async () => {
+  it('that is sent twice at once is performed once with one grant', async () => {
     const seen = bench.upstream.seen.length;
     const answers = [bench.pay(2002), bench.pay(2002)];
     await approve(bench, await waiting(bench, 2002));
@@ -90,7 +90,7 @@ describe('a call that is held', () => {
     expect(bench.upstream.seen).toHaveLength(seen + 1);
   });
 
-  it('by an agent that goes away is not performed when it is granted afterwards, and costs no grant', async () => {
+  it('of an agent that disconnects is not performed when it is approved, and consumes no grant', async () => {
     const seen = bench.upstream.seen.length;
     const { proxyUrl } = bench.separate;
     const request = httpRequest(proxyUrl, {
@@ -109,7 +109,7 @@ describe('a call that is held', () => {
     expect(bench.upstream.seen).toHaveLength(seen + 1);
   });
 
-  it('for the user of a passport that the agent presented is performed on the grant, in the hold and after it', async () => {
+  it('for the user of a presented passport is performed with the grant, during and after the hold', async () => {
     const { api, agentId } = bench.separate;
     const passport = async () => {
       const issued = await api('POST', '/v1/passports/issue', {
@@ -137,7 +137,7 @@ describe('a call that is held', () => {
     expect(events.some(({ data }) => data.acted_for === 'someone_else')).toBe(true);
   });
 
-  it('whose approver changes what cannot be written is refused, and nothing is sent', async () => {
+  it('is refused if the approver’s modified arguments cannot be sent, and nothing reaches the upstream', async () => {
     const seen = bench.upstream.seen.length;
     const answer = bench.pay(2005);
     const id = await waiting(bench, 2005);
@@ -151,7 +151,7 @@ describe('a call that is held', () => {
     expect(bench.upstream.seen).toHaveLength(seen);
   });
 
-  it('cannot be asked about: approval.unavailable soon, and its refusal is sealed', async () => {
+  it('is refused with approval.unavailable if the control plane does not answer, and the refusal is sealed', async () => {
     process.kill(bench.separate.controlPlane.pid, 'SIGSTOP');
     try {
       const started = performance.now();
@@ -167,8 +167,8 @@ describe('a call that is held', () => {
   });
 });
 
-describe('whatever an agent asks for', () => {
-  it('its record never holds up the records that follow', async () => {
+describe('a record of an unusual call', () => {
+  it('does not delay the records after it', async () => {
     const bench = await startFaultBench();
     try {
       const label = 'a'.repeat(60);
@@ -184,8 +184,8 @@ describe('whatever an agent asks for', () => {
   });
 });
 
-describe('SIGTERM', () => {
-  it('answers held calls, lets calls under way finish, flushes the spool and exits with 0 in seconds', async () => {
+describe('SIGTERM to a sidecar', () => {
+  it('answers held calls, completes calls in progress, uploads the spool and exits with 0 in seconds', async () => {
     const bench = await startGatedBench({ SALLYPORT_HOLD_MS: '60000' });
     try {
       let finish = () => {};
@@ -213,7 +213,7 @@ describe('SIGTERM', () => {
     }
   });
 
-  it('with control plane and Redis gone: exits with 0 in seconds, and the evidence is sealed after the next start', async () => {
+  it('without control plane and Redis exits with 0 in seconds, and the evidence is sealed after the next start', async () => {
     const bench = await startFaultBench();
     try {
       process.kill(bench.separate.controlPlane.pid, 'SIGSTOP');
@@ -238,7 +238,7 @@ describe('SIGTERM', () => {
 });
 
 describe('a second sidecar on the same data directory', () => {
-  it('does not start, says why, and leaves the first as it was', async () => {
+  it('does not start, names the cause, and does not affect the first', async () => {
     const bench = await startFaultBench();
     try {
       const { dataDir, origin } = bench.separate;
@@ -259,8 +259,8 @@ describe('a second sidecar on the same data directory', () => {
   });
 });
 
-describe('a tunnel', () => {
-  it('whose agent is gone before it stands is ended and recorded', async () => {
+describe('a tunnel that is being opened', () => {
+  it('is ended and recorded if its agent disconnects', async () => {
     const bench = await startFaultBench();
     try {
       const { api, proxyUrl, adminUrl } = bench.separate;

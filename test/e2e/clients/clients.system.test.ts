@@ -64,20 +64,20 @@ describe.each(httpClients)('$name', (under) => {
     const refund = (amount: number) =>
       call(client, `${scheme}://${under.host}:${stage.port(scheme)}/v1/refunds`, { amount });
 
-    it('has an allowed call performed with a credential that it never holds', async () => {
+    it('gets an allowed call performed with a credential that the client never holds', async () => {
       const amount = amountOf.small();
       expect(await refund(amount)).toMatchObject({ status: 200, body: { refunded: amount } });
       expect(performedWith(amount)).toEqual(onceWithCredential);
     });
 
-    it('reads why a call was denied and what to do, and goes on', async () => {
+    it('reads why a call was denied and what to do, and continues', async () => {
       const amount = amountOf.large();
       expect(await refund(amount)).toMatchObject({ status: 403, body: denial });
       expect(performedWith(amount)).toEqual([]);
       expect((await refund(amountOf.small())).status).toBe(200);
     });
 
-    it('waits while a human approves, and gets the answer', async () => {
+    it('waits while a human approves, and gets the response', async () => {
       const amount = amountOf.medium();
       const held = refund(amount);
       await stage.approve(amount);
@@ -86,13 +86,13 @@ describe.each(httpClients)('$name', (under) => {
     });
   });
 
-  it('ends without a complaint', async () => {
+  it('exits without an error', async () => {
     expect(await client.end()).toBe(0);
   });
 });
 
 it.each(['ws', 'wss'] as const)(
-  '%s of aiohttp does not go around the sidecar, and is refused',
+  '%s of aiohttp cannot bypass the sidecar, and is refused',
   async (scheme) => {
     const client = start(named('aiohttp'));
     const port = stage.port(scheme === 'ws' ? 'http' : 'https');
@@ -119,13 +119,13 @@ describe.each(mcpClients)('$name', (under) => {
         expect(await connect(client, url)).toEqual(['refund']);
       });
 
-      it('has an allowed call performed with a credential that it never holds', async () => {
+      it('gets an allowed call performed with a credential that the client never holds', async () => {
         const amount = amountOf.small();
         expect(await refundTool(client, amount)).toMatchObject(refunded(amount));
         expect(performedWith(amount)).toEqual(onceWithCredential);
       });
 
-      it('reads a denial as a result of the tool, and the session goes on', async () => {
+      it('reads a denial as a tool result, and continues its session', async () => {
         const amount = amountOf.large();
         expect(await refundTool(client, amount)).toMatchObject({
           isError: true,
@@ -149,7 +149,7 @@ describe.each(mcpClients)('$name', (under) => {
     });
   });
 
-  it('ends without a complaint', async () => {
+  it('exits without an error', async () => {
     expect(await client.end()).toBe(0);
   });
 });
@@ -158,12 +158,12 @@ function refunded(amount: number) {
   return { content: [{ type: 'text', text: `refunded ${amount}` }] };
 }
 
-describe('a human who takes longer than calls are held', () => {
+describe('a human who takes longer than the hold', () => {
   beforeAll(() => stage.hold(1));
 
   const patient = httpClients.filter(({ name }) => name === 'curl' || name === 'requests');
   it.each(patient)(
-    '$name is told where to ask, and the repeated call goes through once',
+    '$name gets the URL of the approval, and the repeated call is performed once',
     async (under) => {
       const client = start(under);
       const url = `https://localhost:${stage.port('https')}/v1/refunds`;
@@ -188,7 +188,7 @@ describe('a human who takes longer than calls are held', () => {
   );
 
   it.each(mcpClients)(
-    '$name is told in-band, and the repeated call goes through once',
+    '$name gets the approval in a tool result, and the repeated call is performed once',
     async (under) => {
       const client = start(under);
       const asking = start(named('curl'));

@@ -53,13 +53,13 @@ afterAll(() => bench?.close());
 const send = (host: string) => bench.agent.post(`http://${host}/send`, { amount: 1 });
 
 describe('a credential', () => {
-  it('goes without TLS to the port of this machine that it is bound to', async () => {
+  it('is sent without TLS to the port of this machine that it is bound to', async () => {
     expect((await send(own)).status).toBe(200);
   });
 
   // Whoever listens there may be the agent: bound is port 443, which TLS vouches for.
   it.each(['localhost', 'localhost:80', 'api.example'])(
-    'goes nowhere else without TLS: http://%s',
+    'is sent nowhere else without TLS: http://%s',
     async (host) => {
       expect(await send(host)).toMatchObject({
         status: 403,

@@ -171,7 +171,7 @@ describe('the secrets of credentials', () => {
     ['header', /^x-key: (.*)$/gim, secrets.header],
     ['basic', /^authorization: (.*)$/gim, `Basic ${base64(`amy:${secrets.basic}`)}`],
     ['query', /[?&]key=([^& ]*)/gi, encodeURIComponent(secrets.query)],
-  ])('arrive once, in place of what the agent sent there: %s', async (place, slot, expected) => {
+  ])('are sent once, instead of the agent’s own values: %s', async (place, slot, expected) => {
     const own = 'AuthoriZation: Bearer mine\r\nX-KEY: mine\r\n';
     const [head = ''] = await headsAfter(() => call(`/echo/${place}/plain?Key=mine`, own));
     expect([...head.matchAll(slot)].map(([, value]) => value?.trimEnd())).toEqual([expected]);
@@ -181,7 +181,7 @@ describe('the secrets of credentials', () => {
     ['twice', 'Authorization: Bearer a\r\nAuthorization: Bearer b\r\n'],
     ['to the proxy', 'Proxy-Authorization: Bearer mine\r\n'],
     ['in parts', 'Range: bytes=0-10\r\n'],
-  ])('cannot be got around by headers: %s', async (_what, headers) => {
+  ])('cannot be replaced by the agent’s headers: %s', async (_what, headers) => {
     const heads = await headsAfter(() => call('/echo/bearer/plain', headers));
     for (const head of heads) {
       expect(head).not.toMatch(/proxy-authorization|range|Bearer [ab]\b/i);
@@ -189,7 +189,7 @@ describe('the secrets of credentials', () => {
     }
   });
 
-  it.each(Object.keys(reflections))('are cut from what comes back: %s', async (way) => {
+  it.each(Object.keys(reflections))('are removed from responses: %s', async (way) => {
     const answer = await call(`/echo/bearer/${way}`);
     expect(answer).not.toMatch(/^HTTP\/1\.1 200[\s\S]*\r\n0\r\n\r\n$/);
     if (way !== 'events') {
@@ -200,7 +200,7 @@ describe('the secrets of credentials', () => {
     expect(placesWith(new Map([[way, Buffer.from(answer, 'latin1')]]), all)).toEqual([]);
   });
 
-  it('and each of them is recorded as reflected', async () => {
+  it('are recorded as reflected for each withheld response', async () => {
     await bench.untilSealed('the outcomes', (events) => {
       const cut = events.filter(
         ({ type, reason_code }) =>
@@ -211,7 +211,7 @@ describe('the secrets of credentials', () => {
   });
 
   it.each(Object.keys(droppedWays))(
-    'do not come by a way that is not passed on: %s',
+    'are absent from responses in parts that are not forwarded: %s',
     async (way) => {
       const answer = await call(`/echo/bearer/${way}`);
       expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*ok/);
@@ -219,7 +219,7 @@ describe('the secrets of credentials', () => {
     },
   );
 
-  it.each(['301', '302', '303', '307', '308'])('follow no redirect: %s', async (status) => {
+  it.each(['301', '302', '303', '307', '308'])('are not sent to a redirect: %s', async (status) => {
     const targets = {
       path: `http://127.0.0.1:${upstream.port}/free`,
       port: `http://127.0.0.1:${other.port}/echo/bearer/plain`,
@@ -243,7 +243,7 @@ describe('the secrets of credentials', () => {
     }
   });
 
-  it('are in no file, log, metric, table, key, process listing or answer', async () => {
+  it('appear in no file, log, metric, table, key, process listing or response', async () => {
     bench.upstream.behave((req) => req.socket.resetAndDestroy());
     await bench.pay(1);
     await executed();
@@ -265,7 +265,7 @@ describe('the secrets of credentials', () => {
     expect(placesWith(places, ['vault.bearer']).length).toBeGreaterThan(3);
   });
 
-  it('are gone from the sidecar when it is revoked', async () => {
+  it('are deleted from the sidecar when it is revoked', async () => {
     const heap = await heapOf(bench.separate.sidecar);
     // Its own seeing is proved first.
     expect(placesWith(new Map([['heap', await heap.snapshot()]]), ['vault.bearer'])).toHaveLength(

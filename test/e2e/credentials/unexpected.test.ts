@@ -15,7 +15,7 @@ import { type AgentClient, agentClient } from '../../support/sidecar/agent-clien
 import { type FaultBench, startFaultBench } from '../../support/system/fault-bench.ts';
 
 /** A sidecar in this process, so that its parts can be made to fail; all else is real. */
-describe('an exception anywhere inside enforcement', () => {
+describe('an exception within enforcement', () => {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'unexpected-'));
   const logged: string[] = [];
   const keep = (...line: unknown[]) => logged.push(JSON.stringify(line));
@@ -63,11 +63,11 @@ describe('an exception anywhere inside enforcement', () => {
     ['performing', () => vi.spyOn(StoppableCalls.prototype, 'add').mockImplementation(fail)],
     ['recognising', () => vi.spyOn(ArgumentSet.prototype, 'add').mockImplementation(fail)],
     [
-      'writing down the decision',
+      'recording the decision',
       () => vi.spyOn(Spool.prototype, 'append').mockImplementationOnce(fail),
     ],
   ])(
-    'in %s ends in a denial internal.unexpected with its own sealed event, and the next call goes through',
+    'in %s causes a denial internal.unexpected with its own sealed event, and the next call is performed',
     async (_where, breakIt) => {
       const seen = bench.upstream.seen.length;
       logged.length = 0;

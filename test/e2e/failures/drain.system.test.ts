@@ -57,7 +57,7 @@ describe('SIGTERM', () => {
     }
   }
 
-  it('is told by readiness at once, lets calls finish and closes their connections, and ends with 0', async () => {
+  it('fails readiness at once, completes calls, closes their connections, and exits with 0', async () => {
     const call = await send('POST', '/slow', 'Content-Length: 0\r\n');
     await arrived('POST /slow');
     const exit = stage.separate.sidecar.stop();
@@ -78,7 +78,7 @@ describe('SIGTERM', () => {
     expect(await endings()).toContain(undefined);
   });
 
-  it('ends what has no end soon: event streams in order, silent tunnels and WebSockets; each is recorded', async () => {
+  it('ends streams, silent tunnels and WebSockets that have no end, and records each', async () => {
     const echo = await startWebSocketEcho();
     stage.cleanup.add(() => echo.close());
     const silent = `localhost:${await listening(createServer(answerOnce), stage.cleanup)}`;
@@ -136,7 +136,7 @@ describe('SIGTERM', () => {
     });
   });
 
-  it('lets an event stream that answers a call come to its end', async () => {
+  it('lets an event stream that answers a call complete', async () => {
     const call = await send('POST', '/events/answer', 'Content-Length: 0\r\n');
     await until('it streams', () => call.text().includes('data: 1'));
     const exit = stage.separate.sidecar.stop();
@@ -148,7 +148,7 @@ describe('SIGTERM', () => {
     expect(await exit).toBe(0);
   });
 
-  it('a second time ends it at once, and the evidence is sealed after the next start', async () => {
+  it('ends the sidecar at once if sent twice, and the evidence is sealed after the next start', async () => {
     await send('POST', '/slow', 'Content-Length: 0\r\n');
     await arrived('POST /slow');
     const exit = stage.separate.sidecar.stop();
@@ -167,7 +167,7 @@ describe('SIGTERM', () => {
 });
 
 describe('SALLYPORT_DRAIN_MS', () => {
-  it('bounds how long a call may take to finish; what was broken off is recorded, and the exit is 0', async () => {
+  it('limits the time for calls to complete; interrupted calls are recorded, and the exit code is 0', async () => {
     let begun = false;
     const stage = await startTrafficStage(
       (req, res) => {

@@ -137,8 +137,8 @@ async function issue(risk = 'low', at: 0 | 1 = 0): Promise<{ passport: string; j
   return { passport, jti: JSON.parse(Buffer.from(claims, 'base64url').toString()).jti };
 }
 
-describe('a renewal', () => {
-  it('and the uses of the same passport, all at once over both: exactly one has it', async () => {
+describe('a passport under concurrent requests', () => {
+  it('is either renewed once or used once', async () => {
     const { passport } = await issue();
     const agent_id = Number(world.agentId);
     const renew = (at: 0 | 1) => world.api('POST', '/v1/agents/renew', { agent_id, passport }, at);
@@ -156,8 +156,8 @@ describe('a renewal', () => {
   }, 60_000);
 });
 
-describe('over two sidecars and two control planes at once', () => {
-  it.each(['low', 'critical'])('a presented passport of %s risk is used once', async (risk) => {
+describe('two sidecars and two control planes in concurrent use', () => {
+  it.each(['low', 'critical'])('accept a presented passport of %s risk once', async (risk) => {
     const { passport, jti } = await issue(risk);
     const paid = amount();
     const answers = await atOnce(paid, { 'action-passport': passport });
@@ -172,7 +172,7 @@ describe('over two sidecars and two control planes at once', () => {
     });
   });
 
-  it('an attacker who deletes claims on the bus gains no second use of a passport seen here', async () => {
+  it('accept a passport once if its claim was deleted from the bus', async () => {
     const { passport, jti } = await issue();
     const paid = amount();
     const use = async () => reasonOf(await world.pay(0, paid, { 'action-passport': passport }));
@@ -184,7 +184,7 @@ describe('over two sidecars and two control planes at once', () => {
     expect(performed(paid)).toBe(1);
   });
 
-  it('a lease gives every call a number of its own, and its text is no passport', async () => {
+  it('give every call its own number within the lease, and refuse the lease as a passport', async () => {
     const paid = amount();
     expect(tally(await atOnce(paid))).toEqual({ 'performed pay.small': times });
     expect(performed(paid)).toBe(times);
@@ -208,7 +208,7 @@ describe('over two sidecars and two control planes at once', () => {
     expect(performed(refused)).toBe(0);
   });
 
-  it('a grant is used once, whichever sidecar holds calls for it', async () => {
+  it('use a grant once, whichever sidecar holds the calls', async () => {
     const paid = amount(2_000);
     const calls = atOnce(paid);
     const [id = 0] = await pendingFor(paid);
@@ -225,7 +225,7 @@ describe('over two sidecars and two control planes at once', () => {
     expect(used).toHaveLength(1);
   });
 
-  it('a standing grant of N uses is used N times, whichever sidecar uses it', async () => {
+  it('use a standing grant of N uses N times, whichever sidecar uses it', async () => {
     const uses = 20;
     const paid = amount(2_000);
     const id = await grantedCall(0, paid, { uses });
@@ -250,7 +250,7 @@ describe('over two sidecars and two control planes at once', () => {
     expect(used.toSorted((a, b) => a - b)).toEqual(Array.from({ length: uses }, (_, n) => n + 1));
   });
 
-  it('a standing grant of the tool serves both sidecars whatever the arguments, until it is taken back', async () => {
+  it('use a standing grant of scope tool at both sidecars with any arguments, until it is revoked', async () => {
     const id = await grantedCall(1, amount(2_000), { uses: 1_000, scope: 'tool' });
     await until(
       'the other sidecar holds it too',
@@ -273,7 +273,7 @@ describe('over two sidecars and two control planes at once', () => {
     expect(await usesOf(id)).toHaveLength(1 + paid.length);
   });
 
-  it('a denial holds at both sidecars, also where a grant of the tool covers whatever the arguments', async () => {
+  it('apply a denial at both sidecars, even if a standing grant of scope tool covers the arguments', async () => {
     const no = amount(2_000);
     const asked = world.pay(0, no);
     for (const id of await pendingFor(no)) await decide(id, { action: 'deny' });
@@ -289,7 +289,7 @@ describe('over two sidecars and two control planes at once', () => {
     await untilBoth('know', async (by) => (await standingAt(by, wide)) !== 'approved');
   });
 
-  it('a preflight under one idempotency key is decided once and answered the same', async () => {
+  it('decide a preflight with one idempotency key once and return one response', async () => {
     const { passport, jti } = await issue();
     const body = {
       tool: 'bank.pay',
@@ -311,7 +311,7 @@ describe('over two sidecars and two control planes at once', () => {
     expect(await ledgerOf(jti, 1)).toEqual({ 'pay.small': 1 });
   });
 
-  it('a revocation that races with uses ends them, and lets none be used twice', async () => {
+  it('apply a revocation that races with uses, and use no passport twice', async () => {
     const passports = await Promise.all(
       Array.from({ length: 25 }, (_, n) => issue('low', n % 2 === 0 ? 0 : 1)),
     );
@@ -342,7 +342,7 @@ describe('over two sidecars and two control planes at once', () => {
     expect(paid.map(performed)).toEqual(counts);
   });
 
-  it('the key of sections is followed over rotations, by whoever runs and whoever was away', async () => {
+  it('follow rotations of the sync key, also in a sidecar that was stopped meanwhile', async () => {
     const [running, away] = world.sidecars;
     await away.program.stop();
     const rotate = () => world.api('POST', '/v1/keys/signing/rotate', { purpose: 'sync' }, 1);
@@ -366,7 +366,7 @@ describe('over two sidecars and two control planes at once', () => {
 });
 
 describe('a disabled agent', () => {
-  it('is stopped on both sidecars, told to either control plane, and goes on when enabled', async () => {
+  it('is denied on both sidecars through either control plane, and allowed after it is enabled', async () => {
     for (const at of [0, 1] as const) {
       await until('calls are decided by policy', async () => {
         const reasons = [0, 1].map(async (by) => reasonOf(await world.pay(by, amount())));

@@ -29,8 +29,8 @@ const arrived = (amount: number) =>
   until('the upstream has the call', async () => stage.paid(amount) === 1);
 const bodies = (answers: readonly Answer[]) => new Set(answers.map(({ text }) => text));
 
-describe('one idempotency key', () => {
-  it(`presented ${times} times at once over two control planes reaches the upstream once`, async () => {
+describe('one idempotency key of execute', () => {
+  it(`in ${times} concurrent requests over two control planes reaches the upstream once`, async () => {
     const release = holdAnswers();
     const running = Promise.all(
       Array.from({ length: times }, (_, at) => stage.pay(at % 2, 1, { idempotency_key: 'one' })),
@@ -45,7 +45,7 @@ describe('one idempotency key', () => {
     expect(await stage.resultsOf(answers[0]?.body.evidence_event_id)).toHaveLength(1);
   });
 
-  it('in flight at one control plane is waited for at the other', async () => {
+  it('in progress at one control plane delays a request at the other', async () => {
     const release = holdAnswers();
     const first = stage.pay(0, 2, { idempotency_key: 'two' });
     await arrived(2);
@@ -55,7 +55,7 @@ describe('one idempotency key', () => {
     expect(stage.paid(2)).toBe(1);
   });
 
-  it('with another payload is refused, also while the first is in flight', async () => {
+  it('with another payload is refused, also while the first request is in progress', async () => {
     const release = holdAnswers();
     const first = stage.pay(0, 3, { idempotency_key: 'three' });
     await arrived(3);
@@ -67,7 +67,7 @@ describe('one idempotency key', () => {
     expect(stage.paid(4)).toBe(0);
   });
 
-  it('is given the stored answer again, which nobody can read in the database', async () => {
+  it('returns the stored response, which is encrypted in the database', async () => {
     const first = await stage.pay(0, 5, { idempotency_key: 'five' });
     expect(first.text).toContain('answer-of-the-bank');
     const again = await stage.pay(1, 5, { idempotency_key: 'five' });
@@ -77,7 +77,7 @@ describe('one idempotency key', () => {
     expect(rows).toHaveLength(1);
   });
 
-  it('is given a refusal again, too, whatever has changed since', async () => {
+  it('returns a stored refusal, even if a new request would succeed', async () => {
     const { pool } = stage;
     await pool.query('update "binding" set mac = mac || \'x\'');
     const refused = await stage.pay(0, 6, { idempotency_key: 'six' });
@@ -88,8 +88,8 @@ describe('one idempotency key', () => {
   });
 });
 
-describe('a control plane that dies', () => {
-  it('between sending and answering leaves the outcome unknown: said once in the ledger, never sent again', async () => {
+describe('a control plane that ends during execute', () => {
+  it('after it sent the call leaves the outcome unknown: one result event, and the call is not sent again', async () => {
     holdAnswers();
     const cut = stage.pay(0, 7, { idempotency_key: 'seven' }).catch(() => 'cut');
     await arrived(7);
@@ -118,7 +118,7 @@ describe('a control plane that dies', () => {
     expect([later.text, stage.paid(7)]).toEqual([answers[0]?.text, 1]);
   });
 
-  it('before it has sent anything leaves the key to the next, who sends it once', async () => {
+  it('before it sent the call leaves the key to the next request, which sends it once', async () => {
     const holder = await stage.pool.connect();
     await holder.query('begin');
     await holder.query('lock table evidence_salt in exclusive mode');
@@ -140,7 +140,7 @@ describe('a control plane that dies', () => {
     await stage.start(0);
   });
 
-  it('in order tells what it broke off, and records it before it ends', async () => {
+  it('by SIGTERM reports the interrupted call, and records it before the exit', async () => {
     holdAnswers();
     const cut = stage.pay(0, 9, { idempotency_key: 'nine' }).catch(() => 'cut');
     await arrived(9);
@@ -158,7 +158,7 @@ describe('a control plane that dies', () => {
   });
 });
 
-it('the credential stands in no log, no row and no answer', async () => {
+it('the credential appears in no log, no row and no response', async () => {
   stage.upstream.behave((req, res) => res.end(`you are ${req.headers.authorization}`));
   const answer = await stage.pay(1, 10);
   expect(answer.body).toMatchObject({ failure: { reason_code: 'credential.reflected' } });

@@ -11,7 +11,7 @@ import {
 const decisions = (events: LedgerEvent[], reason: string) =>
   events.filter((event) => event.type === 'decision' && event.reason_code === reason);
 
-describe('what cannot be decided is denied, each for its own reason, and sealed', () => {
+describe('an undecidable call is denied with its own reason, which is sealed', () => {
   let bench: FaultBench;
   beforeAll(async () => {
     bench = await startFaultBench();
@@ -25,7 +25,7 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
     );
   }
 
-  it('no matching rule: policy.no_match', async () => {
+  it('for no matching rule: policy.no_match', async () => {
     const seen = bench.upstream.seen.length;
     const answer = await bench.pay(1000);
     expect(answer).toMatchObject({
@@ -38,12 +38,16 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
   });
 
   it.each([
-    ['not JSON', '{"amount":', 'args.schema_invalid'],
-    ['a key given twice', '{"amount":1,"amount":1}', 'args.duplicate_key'],
-    ['not UTF-8 in meaning', '{"amount":1,"x":"\\ud800"}', 'args.encoding_invalid'],
-    ['a number that cannot be kept', '{"amount":1e400}', 'args.number_unsafe'],
-    ['nested beyond 64 levels', `{"amount":${'['.repeat(70)}${']'.repeat(70)}}`, 'args.too_deep'],
-  ])('an unreadable body, %s: %s', async (_what, body, reason) => {
+    ['invalid JSON', '{"amount":', 'args.schema_invalid'],
+    ['a duplicate key', '{"amount":1,"amount":1}', 'args.duplicate_key'],
+    ['an unpaired surrogate', '{"amount":1,"x":"\\ud800"}', 'args.encoding_invalid'],
+    ['a number that overflows', '{"amount":1e400}', 'args.number_unsafe'],
+    [
+      'more than 64 levels of nesting',
+      `{"amount":${'['.repeat(70)}${']'.repeat(70)}}`,
+      'args.too_deep',
+    ],
+  ])('for an unreadable body, %s: %s', async (_what, body, reason) => {
     const seen = bench.upstream.seen.length;
     const answer = await bench.agent.post(bench.url, body);
     expect(answer.status).toBeGreaterThanOrEqual(400);
@@ -53,18 +57,18 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
     await expectSealed(reason);
   });
 
-  it('an unknown host: policy.no_match, and nothing is sent', async () => {
+  it('for an unknown host: policy.no_match, and nothing is sent', async () => {
     const answer = await bench.agent.post(`http://localhost:${await freePort()}/unknown`, {});
     expect(answer).toMatchObject({ status: 403, body: { reason_code: 'policy.no_match' } });
   });
 
-  it('an unbound call on a bound host: proxy.unbound_call', async () => {
+  it('for an unbound call on a bound host: proxy.unbound_call', async () => {
     const answer = await bench.agent.post(bench.url.replace('/pay', '/other'), {});
     expect(answer.body.reason_code).toBe('proxy.unbound_call');
     await expectSealed('proxy.unbound_call');
   });
 
-  it('an upstream that is down: 502 upstream.unreachable, and the outcome is sealed', async () => {
+  it('for an unreachable upstream: 502 upstream.unreachable, and the outcome is sealed', async () => {
     const host = `127.0.0.1:${await freePort()}`;
     await bench.separate.api('PUT', '/v1/runtime/bindings/gone', {
       protocol: 'http',
@@ -87,7 +91,7 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
     );
   });
 
-  it('an upstream that resets: 502 upstream.reset, and the outcome is sealed', async () => {
+  it('for an upstream that resets: 502 upstream.reset, and the outcome is sealed', async () => {
     bench.upstream.behave((req) => req.socket.resetAndDestroy());
     const answer = await bench.pay(1);
     expect(answer).toMatchObject({ status: 502, body: { reason_code: 'upstream.reset' } });
@@ -100,8 +104,8 @@ describe('what cannot be decided is denied, each for its own reason, and sealed'
   });
 });
 
-describe('a sidecar that has no verified snapshot', () => {
-  it('denies with sync.no_snapshot, is not ready, and its refusals are sealed once there is one', async () => {
+describe('a sidecar without a verified snapshot', () => {
+  it('denies with sync.no_snapshot, is not ready, and its refusals are sealed later', async () => {
     const bench = await startFaultBench();
     try {
       await bench.separate.sidecar.stop();
@@ -131,7 +135,7 @@ describe('a sidecar that has no verified snapshot', () => {
 });
 
 describe('an upstream that never answers', () => {
-  it('504 upstream.timeout, and the outcome is sealed', async () => {
+  it('gives 504 upstream.timeout, and the outcome is sealed', async () => {
     const bench = await startFaultBench({ SALLYPORT_UPSTREAM_TIMEOUT_MS: '500' });
     try {
       bench.upstream.behave(() => {});
@@ -150,8 +154,8 @@ describe('an upstream that never answers', () => {
   });
 });
 
-describe('Redis is gone', () => {
-  it('local decisions go on until the replica is too old, presented passports are denied at once, and all recovers', async () => {
+describe('without Redis', () => {
+  it('local decisions continue until the replica is too old, presented passports are denied at once, and all recovers', async () => {
     const bench = await startFaultBench({ SALLYPORT_MAX_STALENESS_MS: '4000' });
     try {
       const issued = await bench.separate.api('POST', '/v1/agents/issue-passport', {
@@ -182,8 +186,8 @@ describe('Redis is gone', () => {
   });
 });
 
-describe('the control plane is gone', () => {
-  it('calls go on, evidence waits in the spool, and all of it is sealed exactly once afterwards', async () => {
+describe('without the control plane', () => {
+  it('calls continue, evidence stays in the spool, and all of it is sealed exactly once afterwards', async () => {
     const bench = await startFaultBench();
     try {
       await bench.separate.controlPlane.kill();
@@ -196,7 +200,7 @@ describe('the control plane is gone', () => {
     }
   });
 
-  it('killed in the middle of 500 concurrent calls: every call that reached the upstream has decision and outcome exactly once', async () => {
+  it('that was killed during 500 concurrent calls, every performed call has one decision and one outcome', async () => {
     const bench = await startFaultBench();
     try {
       const calls = Array.from({ length: 500 }, (_, n) =>
@@ -213,8 +217,8 @@ describe('the control plane is gone', () => {
   });
 });
 
-describe('Postgres is gone', () => {
-  it('calls go on, and their evidence is sealed once it is back', async () => {
+describe('without Postgres', () => {
+  it('calls continue, and their evidence is sealed when it is available again', async () => {
     const { startPostgres } = await import('../../support/programs/postgres.ts');
     const postgres = await startPostgres();
     const bench = await startFaultBench({}, postgres.url);
@@ -230,8 +234,8 @@ describe('Postgres is gone', () => {
   });
 });
 
-describe('the spool cannot be written', () => {
-  it('full: every call is denied with evidence.seal_failed, and nothing is sent', async () => {
+describe('a spool that is not writable', () => {
+  it('because its disk is full denies every call with evidence.seal_failed, and nothing is sent', async () => {
     const bench = await startFaultBench({ SALLYPORT_SPOOL_BYTES_MAX: '20000' });
     try {
       await bench.separate.controlPlane.kill();
@@ -250,7 +254,7 @@ describe('the spool cannot be written', () => {
     }
   });
 
-  it('gone, and not to be made again: denied, and nothing is sent', async () => {
+  it('because its folder was replaced by a file denies every call, and nothing is sent', async () => {
     const bench = await startFaultBench();
     try {
       const spool = join(bench.separate.dataDir, 'sidecar', 'spool');

@@ -17,7 +17,7 @@ afterAll(async () => {
   disk?.close();
 });
 
-it('a sidecar on a full disk denies every call, says so, lives, and goes on by itself when there is room', async () => {
+it('a sidecar on a full disk denies every call, logs the cause, and recovers when there is space again', async () => {
   const { separate, upstream } = bench;
   const snapshot = join(disk.folder, 'sidecar', 'snapshot.json');
   // Without the control plane nothing is acknowledged, which would make room.

@@ -158,9 +158,9 @@ async function usesOf(id: number): Promise<number[]> {
     .toSorted((a, b) => a - b);
 }
 
-describe('over two sidecars and two control planes that preflight and execute, all at once', () => {
+describe('two sidecars, and two control planes with preflight and execute, in concurrent use', () => {
   it.each(['low', 'critical'])(
-    `a passport of %s risk presented ${times} times is used once`,
+    `use a passport of %s risk that is presented ${times} times once`,
     async (risk) => {
       const { passport, jti } = await issue(risk);
       const paid = amount();
@@ -176,7 +176,7 @@ describe('over two sidecars and two control planes that preflight and execute, a
     },
   );
 
-  it('a passport is used once where all preflights have one idempotency key, and they agree', async () => {
+  it('use a passport once if all preflights have one idempotency key, and return one response', async () => {
     const { passport, jti } = await issue('low');
     const paid = amount();
     const asked = await overAll(paid, (_n, way) => ({ passport, key: `one ${way}` }));
@@ -198,7 +198,7 @@ describe('over two sidecars and two control planes that preflight and execute, a
     });
   });
 
-  it.each([1, 7])('a standing grant of %i uses is used so often', async (uses) => {
+  it.each([1, 7])('use a standing grant of %i uses exactly that often', async (uses) => {
     const paid = amount(2_000);
     const { id } = await approved(paid, { uses });
     const asked = await overAll(paid);
@@ -211,7 +211,7 @@ describe('over two sidecars and two control planes that preflight and execute, a
     expect(letThrough(again)).toEqual([]);
   });
 
-  it('a grant of one call is used once, by whichever of many passports that carry its hash', async () => {
+  it('use a grant of one call once, with any number of passports that contain its hash', async () => {
     const paid = amount(2_000);
     const { id, hash } = await approved(paid);
     const passports = await Promise.all(Array.from({ length: 60 }, () => issue('low', hash)));
@@ -225,7 +225,7 @@ describe('over two sidecars and two control planes that preflight and execute, a
     expect(await usesOf(id)).toEqual([1]);
   });
 
-  it('a kill switch holds from the moment that its arming is confirmed', async () => {
+  it('apply a kill switch from the moment that its arming is confirmed', async () => {
     const paid = amount();
     const stopped = new AbortController();
     const running = Promise.all(

@@ -27,8 +27,8 @@ afterAll(async () => {
 const api = (method: string, path: string, body?: object) =>
   createApi(embedded).api(method, path, body);
 
-describe('a passport of a single-process installation', () => {
-  it('is used once, whether before or after a restart', async () => {
+describe('a passport of an embedded installation', () => {
+  it('is accepted once before and after a restart', async () => {
     const agent_id = embedded.sidecar.identity.agentId;
     const rule = {
       name: 'free',

@@ -61,7 +61,7 @@ const reasons = async (calls: number) => {
   return answers.map(({ status, body }) => (status === 200 ? 'performed' : body.reason_code));
 };
 
-it('without the control plane a sidecar keeps to its own count, then refuses, and knows it after a restart of both', async () => {
+it('a sidecar without the control plane keeps its own count, then denies, and keeps the count across a restart of both', async () => {
   await until('the first call passes', async () => (await pay()).status === 200);
   await separate.controlPlane.kill();
   // Whether or not what it holds is too old by now: not one more than the budget.

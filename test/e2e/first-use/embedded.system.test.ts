@@ -24,7 +24,7 @@ function start(command: string, env: Readonly<Record<string, string>>, ...more: 
   return program;
 }
 
-it('`up` serves on both ports, ends with 0 on SIGTERM, and keeps its state over a restart', async () => {
+it('`up` serves on both ports, exits with 0 on SIGTERM, and keeps its state across a restart', async () => {
   const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];
   const env = {
     SALLYPORT_DATA_DIR: dataDir,
@@ -69,7 +69,7 @@ it('`up` serves on both ports, ends with 0 on SIGTERM, and keeps its state over 
   expect(second.output()).not.toContain('evidence');
 }, 60_000);
 
-it('`up` comes up although its agent is disabled, says so, and can enable it again', async () => {
+it('`up` starts with a disabled agent, reports that, and can enable it again', async () => {
   const folder = fs.mkdtempSync(join(dataDir, 'disabled-'));
   const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];
   const env = {
@@ -182,7 +182,7 @@ it('`npm start -- --quiet` decides calls and prints no line for them', async () 
   expect(up.output()).not.toMatch(/reason_code|unbound\.example|policy\.no_match/);
 }, 600_000);
 
-it('`demo --once` keeps every promise, leaves with 0, and leaves nothing behind', async () => {
+it('`demo --once` passes every check, exits with 0, and leaves no files', async () => {
   const temporary = fs.mkdtempSync(join(dataDir, 'tmp-'));
   const demo = start('demo', { TMPDIR: temporary }, '--once');
   expect(await demo.exited(), demo.output()).toBe(0);
@@ -190,7 +190,7 @@ it('`demo --once` keeps every promise, leaves with 0, and leaves nothing behind'
   expect(fs.readdirSync(temporary)).toEqual([]);
 }, 600_000);
 
-it('`up` tells of a wrong setting of the sidecar before it makes a database', async () => {
+it('`up` reports an invalid setting of the sidecar before it creates a database', async () => {
   const fresh = fs.mkdtempSync(join(dataDir, 'fresh-'));
   const wrong = [
     ['SALLYPORT_MAX_HEADERS', '5', 'must be a whole number of headers from 10 to 2000'],

@@ -32,8 +32,8 @@ async function fleet(): Promise<CallAnswer<typeof listSidecars>> {
   return body as CallAnswer<typeof listSidecars>;
 }
 
-describe('the fleet', () => {
-  it('reports the section versions, age, spool depth and last decision of each sidecar', async () => {
+describe('the list of sidecars', () => {
+  it('contains the section versions, age, spool depth and last decision of each sidecar', async () => {
     await bench.pay(7);
     await bench.pay(5_000);
     // Any change of a section brings a report with it.
@@ -125,7 +125,7 @@ describe('sallyport kill-switch', () => {
   });
 });
 
-describe('a mistake of the operator', () => {
+describe('an operator’s mistake', () => {
   it.each<[string, string[], Record<string, string>, RegExp]>([
     ['no key', ['sidecars', 'list'], { SALLYPORT_API_KEY: '' }, /SALLYPORT_API_KEY.*--key-file/],
     [

@@ -29,7 +29,7 @@ function tampered(passport: string, change: (claims: Record<string, unknown>) =>
   );
 }
 
-describe('a passport that an agent presents', () => {
+describe('a presented passport', () => {
   const cases: readonly [string, () => Promise<string>, string][] = [
     [
       'of another agent',
@@ -43,7 +43,7 @@ describe('a passport that an agent presents', () => {
       'passport.tool_not_allowed',
     ],
     [
-      'for another sidecar',
+      'of another sidecar’s audience',
       () => stage.issue({ audience: `sidecar://${stage.other.identity.sidecarId}` }),
       'passport.audience_mismatch',
     ],
@@ -58,7 +58,7 @@ describe('a passport that an agent presents', () => {
       'passport.malformed',
     ],
     [
-      'with another agent written in',
+      'with a changed agent',
       async () =>
         tampered(await stage.issue({ agent_id: stage.otherAgent }), (claims) => ({
           ...claims,
@@ -67,7 +67,7 @@ describe('a passport that an agent presents', () => {
       'passport.signature_invalid',
     ],
     [
-      'with a later end',
+      'with a later expiry',
       async () => tampered(await stage.issue(), (claims) => ({ ...claims, exp: 4_000_000_000 })),
       'passport.signature_invalid',
     ],
@@ -77,24 +77,27 @@ describe('a passport that an agent presents', () => {
       'passport.malformed',
     ],
     [
-      'that says it needs none',
+      'with the algorithm none',
       async () =>
         `${Buffer.from('{"alg":"none","typ":"action-passport+jwt"}').toString('base64url')}.${(await stage.issue()).split('.')[1]}.`,
       'passport.malformed',
     ],
-    ['signed by a key of its own', forged, 'passport.signature_invalid'],
-    ['that is empty', async () => '', 'passport.malformed'],
-    ['that is no token', async () => 'x'.repeat(5000), 'passport.malformed'],
+    ['signed with the agent’s own key', forged, 'passport.signature_invalid'],
+    ['with empty content', async () => '', 'passport.malformed'],
+    ['with malformed content', async () => 'x'.repeat(5000), 'passport.malformed'],
   ];
-  it.each(cases)('%s is refused, and nothing arrives', async (_whose, passport, reason) => {
-    const token = await passport();
-    stage.recorder.take();
-    const answer = await stage.send([`Action-Passport: ${token}`]);
-    expect(answer?.body).toContain(`"reason_code":"${reason}"`);
-    expect(stage.recorder.take()).toBe('');
-  });
+  it.each(cases)(
+    '%s is refused, and nothing reaches the upstream',
+    async (_whose, passport, reason) => {
+      const token = await passport();
+      stage.recorder.take();
+      const answer = await stage.send([`Action-Passport: ${token}`]);
+      expect(answer?.body).toContain(`"reason_code":"${reason}"`);
+      expect(stage.recorder.take()).toBe('');
+    },
+  );
 
-  it('and that has expired is refused', async () => {
+  it('that expired is refused', async () => {
     const passport = await stage.issue({ ttl_seconds: 5 });
     const until5s = Date.now() + 5_100;
     await until('it has expired', () => Date.now() > until5s);
@@ -104,7 +107,7 @@ describe('a passport that an agent presents', () => {
     expect(stage.recorder.take()).toBe('');
   });
 
-  it('is good for its own agent once, and does not leave with the call', async () => {
+  it('is accepted once for its own agent, and is not sent to the upstream', async () => {
     const passport = await stage.issue();
     stage.recorder.take();
     const hints = [
@@ -117,7 +120,7 @@ describe('a passport that an agent presents', () => {
     expect((await stage.send(hints))?.body).toContain('"reason_code":"passport.replay_detected"');
   });
 
-  it('given twice is refused', async () => {
+  it('in two headers is refused', async () => {
     const [one, two] = [await stage.issue(), await stage.issue()];
     const answer = await stage.send([`Action-Passport: ${one}`, `Action-Passport: ${two}`]);
     expect(answer?.body).toContain('"reason_code":"proxy.request_invalid"');
@@ -141,7 +144,7 @@ describe('a passport that an agent presents', () => {
   }
 });
 
-describe('what an agent writes about who it is', () => {
+describe('an agent’s claims about its identity', () => {
   it.each([
     ['in arguments', [], { agent_id: '2', user_id: 'ceo', tenant_id: 'other', environment: 'dev' }],
     [
@@ -158,7 +161,7 @@ describe('what an agent writes about who it is', () => {
       {},
     ],
     ['in a goal', ['Action-Goal: {"agent_id":"2","user_id":"ceo"}'], {}],
-  ] as const)('%s changes nothing about who acted', async (_where, headers, args) => {
+  ] as const)('%s do not change the recorded identity', async (_where, headers, args) => {
     const { api, agentId } = stage.separate;
     stage.recorder.take();
     const answer = await stage.send(headers, args);
@@ -183,13 +186,16 @@ describe('another process on the machine', () => {
   it.each([
     ['without the token', []],
     ['with another token', ['Proxy-Authorization: Bearer another-token-altogether']],
-    ['with the beginning of the token', [`Proxy-Authorization: Bearer ${proxyToken.slice(0, -1)}`]],
-    ['with more than the token', [`Proxy-Authorization: Bearer ${proxyToken}x`]],
+    ['with a prefix of the token', [`Proxy-Authorization: Bearer ${proxyToken.slice(0, -1)}`]],
+    ['with the token and a suffix', [`Proxy-Authorization: Bearer ${proxyToken}x`]],
     ['with the token in another case', [`Proxy-Authorization: Bearer ${proxyToken.toUpperCase()}`]],
     ['with another scheme', [`Proxy-Authorization: Digest ${proxyToken}`]],
-    ['with the token as the user of a password', [basic(`${proxyToken}:x`)]],
+    ['with the token as a user with a password', [basic(`${proxyToken}:x`)]],
     ['with the token in Authorization', [`Authorization: Bearer ${proxyToken}`]],
-    ['with the token under an underscore', [`Proxy_Authorization: Bearer ${proxyToken}`]],
+    [
+      'with the token in a header with an underscore',
+      [`Proxy_Authorization: Bearer ${proxyToken}`],
+    ],
     ['with an empty token', ['Proxy-Authorization: Bearer ']],
     [
       'with the token and another',
@@ -199,32 +205,35 @@ describe('another process on the machine', () => {
       'with another and the token',
       ['Proxy-Authorization: Bearer x', `Proxy-Authorization: Bearer ${proxyToken}`],
     ],
-  ])('%s is not let in', async (_how, headers) => {
+  ])('%s is refused', async (_how, headers) => {
     stage.recorder.take();
     const answer = await stage.send(headers, {}, stage.other);
     expect([400, 407]).toContain(answer?.status);
     expect(stage.recorder.take()).toBe('');
   });
 
-  it('is not let in by CONNECT either', async () => {
+  it('is refused for CONNECT', async () => {
     const port = Number(new URL(stage.other.proxyUrl).port);
     const { answers } = await converse({ ...stage.way('tls'), proxyPort: port }, Buffer.alloc(0));
     expect(answers[0]?.status).toBe(407);
   });
 
   it.each([
-    ['as a bearer', `Proxy-Authorization: Bearer ${proxyToken}`],
+    ['as a bearer token', `Proxy-Authorization: Bearer ${proxyToken}`],
     ['as a password', basic(`agent:${proxyToken}`)],
-    ['as a user', basic(`${proxyToken}:`)],
-  ])('that has the token is let in %s, and the token does not leave', async (_how, header) => {
-    stage.recorder.take();
-    expect((await stage.send([header], {}, stage.other))?.status).toBe(200);
-    expect(stage.recorder.take()).not.toMatch(new RegExp(`proxy-auth|${proxyToken}`, 'i'));
-  });
+    ['as a user name', basic(`${proxyToken}:`)],
+  ])(
+    'with the token is accepted %s, and the token is not sent to the upstream',
+    async (_how, header) => {
+      stage.recorder.take();
+      expect((await stage.send([header], {}, stage.other))?.status).toBe(200);
+      expect(stage.recorder.take()).not.toMatch(new RegExp(`proxy-auth|${proxyToken}`, 'i'));
+    },
+  );
 });
 
 describe('a second sidecar', () => {
-  it('with an enrolment token that was used does not start', async () => {
+  it('does not start with an enrolment token that was used', async () => {
     const folder = fs.mkdtempSync(join(tmpdir(), 'stolen-'));
     await expect(startSidecar(stage.configOf(folder), { log: silentLog })).rejects.toThrow(
       'not valid',
@@ -232,7 +241,7 @@ describe('a second sidecar', () => {
     fs.rmSync(folder, { recursive: true, force: true });
   });
 
-  it('cannot speak to the control plane as the first one, whatever token it makes or keeps', async () => {
+  it('cannot authenticate to the control plane as the first one, with any token', async () => {
     const now = Math.floor(Date.now() / 1000);
     const stored = JSON.parse(fs.readFileSync(join(stage.dataDir, 'enrolment.json'), 'utf8')) as {
       signingKey: string;

@@ -66,7 +66,7 @@ describe('the main job with separate processes on real Postgres and Redis', () =
     fs.rmSync(caDir, { recursive: true });
   });
 
-  it('every step of the tour goes as promised', () => {
+  it('passes every step of the tour', () => {
     expect(kept, told.join('\n')).toBe(true);
     expect(told.filter((line) => line.startsWith('✓'))).toHaveLength(11);
   });

@@ -39,7 +39,7 @@ async function inOneShell(commands: readonly GuideCommand[]): Promise<readonly s
   return stdout.split(`${mark}\n`).slice(0, -1);
 }
 
-it('every command of the tutorial prints what the page shows', async () => {
+it('every command of the tutorial prints the output that the page shows', async () => {
   const [api, proxy, admin, upstream] = await Promise.all(Array.from({ length: 4 }, freePort));
   const page = fs
     .readFileSync(join(root, 'docs/tutorials/first-agent.md'), 'utf8')

@@ -63,7 +63,7 @@ describe('WebSocket through the sidecar', () => {
       socket.addEventListener('error', () => resolve('refused'));
     });
 
-  it('a bound and allowed upgrade is tunnelled both ways, and decision and outcome are sealed', async () => {
+  it('tunnels a bound and allowed upgrade in both directions, and decision and outcome are sealed', async () => {
     const socket = open('/live?room=7');
     const { promise, resolve } = Promise.withResolvers<unknown>();
     socket.addEventListener('open', () => socket.send('hello'));
@@ -86,15 +86,15 @@ describe('WebSocket through the sidecar', () => {
 
   it.each([
     ['that no policy allows', '/barred'],
-    ['on a binding that allows none', '/plain'],
-    ['that no binding knows', '/other'],
-  ])('an upgrade %s never reaches the server', async (_what, path) => {
+    ['on a binding that allows no upgrades', '/plain'],
+    ['without a binding', '/other'],
+  ])('does not forward an upgrade %s to the server', async (_what, path) => {
     const before = echo.handshakes.length;
     expect(await outcomeOf(open(path))).toBe('refused');
     expect(echo.handshakes).toHaveLength(before);
   });
 
-  it('a refused upgrade is sealed with its reason', async () => {
+  it('seals a refused upgrade with its reason', async () => {
     await bench.untilSealed('both reasons', (events) =>
       ['proxy.upgrade_refused', 'policy.no_match'].every((reason) =>
         events.some((event) => event.type === 'decision' && event.reason_code === reason),

@@ -59,7 +59,7 @@ describe.each([
     expect(performedWith(amount)).toEqual([`Bearer ${secret}`]);
   });
 
-  it('ends without a complaint', async () => {
+  it('exits without an error', async () => {
     expect(await client.end()).toBe(0);
   });
 });

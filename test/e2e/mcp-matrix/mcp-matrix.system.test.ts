@@ -38,7 +38,7 @@ describe.each(clientNames)('a client of %s', (clientName) => {
     serverNames.map((server): [string, Transport] => [server, transport]),
   );
   it.each(pairs)(
-    'is allowed, denied and approved by a human at %s over %s',
+    'gets a call allowed, denied and approved by a human at %s over %s',
     async (server, transport) => {
       expect(await connect(client, stage.target(server, transport))).toEqual(['refund']);
 
@@ -64,7 +64,7 @@ describe.each(clientNames)('a client of %s', (clientName) => {
     120_000,
   );
 
-  it('ends without a complaint', async () => {
+  it('exits without an error', async () => {
     expect(await client.end()).toBe(0);
   });
 });

@@ -131,7 +131,7 @@ describe('a held MCP call with a progress token', () => {
   ];
 
   for (const { name, tool, server, call } of clients) {
-    it(`reports progress to ${name} until it is approved, and then its result`, async () => {
+    it(`reports progress to ${name} until it is approved, and then returns its result`, async () => {
       const progress: Told[] = [];
       const result = call((told) => progress.push(told));
       await until('progress is reported twice', async () => progress.length >= 2);
@@ -143,7 +143,7 @@ describe('a held MCP call with a progress token', () => {
       expect(Math.max(...values)).toBeLessThan(1);
     });
 
-    it(`gives a denial to ${name} as the result of the tool`, async () => {
+    it(`returns a denial to ${name} as a tool result`, async () => {
       const progress: Told[] = [];
       const result = call((told) => progress.push(told));
       await until('progress is reported', async () => progress.length > 0);
@@ -165,7 +165,7 @@ describe('a held MCP call with a progress token', () => {
     expect(JSON.stringify(result)).toContain('Grace');
   });
 
-  it('gets the JSON answer of a server as one event', async () => {
+  it('gets the JSON response of a server as one event', async () => {
     rawServer.behave(({ id }: RawCall, res) =>
       json(res, `{"jsonrpc":"2.0",\r\n"id":${String(id)},\n"result":{"content":[]}}`),
     );
@@ -190,7 +190,7 @@ describe('a held MCP call with a progress token', () => {
     expect((await answer).text).toMatch(/"id":7,"error":\{"code":-32603,.*HTTP 404/);
   });
 
-  it('gets an error message if the server breaks off before it answers', async () => {
+  it('gets an error message if the server closes the connection before it answers', async () => {
     rawServer.behave((_call, res) => res.destroy());
     const answer = callRaw(raw, eventStream, withToken);
     await decide('mcp.raw.raw', 'approve');
@@ -205,7 +205,7 @@ describe('a held MCP call with a progress token', () => {
       { accept: 'application/json, text/event-stream;q=0' },
       withToken,
     ],
-  ])('stays a plain answer with %s', async (_name, headers, params) => {
+  ])('gets a plain JSON response with %s', async (_name, headers, params) => {
     const {
       status,
       headers: answered,
@@ -217,7 +217,7 @@ describe('a held MCP call with a progress token', () => {
     expect(text).not.toContain('notifications/progress');
   });
 
-  it('is answered when a kill switch is armed', async () => {
+  it('ends when a kill switch is armed', async () => {
     const answer = callRaw(raw, eventStream, withToken);
     await until('the call is held', async () => {
       const { body } = await bench.api('GET', '/v1/approvals?status=pending');

@@ -66,23 +66,23 @@ const ls = '\u2028';
 const disguises: Readonly<Record<string, Disguise>> = {
   'a plain list': sends('application/json', evilList),
   'a list in a batch': sends('application/json', `[${evilList}]`),
-  'a list in a batch of an event': events(`data: [${evilList}]\n\n`),
+  'a list in a batch of one event': events(`data: [${evilList}]\n\n`),
   'a list with another id': sends('application/json', evilList.replace('"id":1', '"id":99')),
   'a list without an id': sends('application/json', evilList.replace('"id":1,', '')),
-  'two answers for one id': events(
+  'two responses for one id': events(
     `data: ${JSON.stringify(list([find]))}\n\ndata: ${evilList}\n\n`,
   ),
   'a list behind a notification': events(
     `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}\n\ndata: ${evilList}\n\n`,
   ),
-  'a gzip’d list': sends('application/json', gzipSync(evilList), { 'content-encoding': 'gzip' }),
-  'gzip that is said to be identity': sends('application/json', gzipSync(evilList)),
-  'a list as text': sends('text/plain', evilList),
-  'a list as nothing in particular': sends('application/octet-stream', evilList),
-  'events as JSON': sends('application/json', `data: ${evilList}\n\n`),
-  'JSON as events': events(evilList),
-  'JSON with empty lines as events': events(evilList.replaceAll(',', ',\n\n')),
-  'JSON as events and as JSON': sends(
+  'a gzipped list': sends('application/json', gzipSync(evilList), { 'content-encoding': 'gzip' }),
+  'gzip declared as identity': sends('application/json', gzipSync(evilList)),
+  'a list as text/plain': sends('text/plain', evilList),
+  'a list without a content type': sends('application/octet-stream', evilList),
+  'events declared as JSON': sends('application/json', `data: ${evilList}\n\n`),
+  'JSON declared as events': events(evilList),
+  'JSON with empty lines, declared as events': events(evilList.replaceAll(',', ',\n\n')),
+  'JSON declared as events and as JSON': sends(
     ['text/event-stream', 'application/json'],
     evilList.replaceAll(',', ',\n\n'),
   ),
@@ -91,68 +91,79 @@ const disguises: Readonly<Record<string, Disguise>> = {
     'text/event-stream; charset=utf-16',
   ),
   'JSON in UTF-16': sends('application/json; charset=utf-16', Buffer.from(evilList, 'utf16le')),
-  'JSON that another charset reads otherwise': sends('application/json; charset=utf-7', evilList),
+  'JSON that another charset decodes differently': sends(
+    'application/json; charset=utf-7',
+    evilList,
+  ),
   'lines that end in CR': events(`event: message\rdata: ${evilList}\r\r`),
   'lines that end in CRLF': events(`event: message\r\ndata: ${evilList}\r\n\r\n`),
   'a byte order mark': events(`\ufeffdata: ${evilList}\n\n`),
   'a byte order mark before JSON': sends('application/json', `\ufeff${evilList}`),
   'data of several lines': events(`${lines.map((line) => `data:${line}`).join('\n')}\n\n`),
   'data between other fields': events(`${lines.map((l) => `data:${l}\nid: 1`).join('\n')}\n\n`),
-  'a field in another case': events(`Data: ${evilList}\n\n`),
-  'a field behind a blank': events(` data: ${evilList}\n\n`),
-  'a line end that only some know, in an id': events(`id: 1${ls}data: ${evilList}${ls}${ls}\n\n`),
-  'the same in a comment': events(`: hi\u0085data: ${evilList}\u0085\u0085\n\n`),
-  'the same with a form feed': events(`: hi\fdata: ${evilList}\f\f\n\n`),
-  'no last empty line': events(`data: ${evilList}\n`),
-  'a key given twice': sends('application/json', `{"result":{},${evilList.slice(1)}`),
+  'a field name in another case': events(`Data: ${evilList}\n\n`),
+  'a field name after a space': events(` data: ${evilList}\n\n`),
+  'a line separator that only some parsers know, in an id': events(
+    `id: 1${ls}data: ${evilList}${ls}${ls}\n\n`,
+  ),
+  'that line separator in a comment': events(`: hi\u0085data: ${evilList}\u0085\u0085\n\n`),
+  'a form feed in a comment': events(`: hi\fdata: ${evilList}\f\f\n\n`),
+  'no final empty line': events(`data: ${evilList}\n`),
+  'a duplicate key': sends('application/json', `{"result":{},${evilList.slice(1)}`),
   'a member in another case': sends('application/json', evilList.replace('tools', 'Tools')),
-  'a lookalike of a member': sends('application/json', evilList.replace('tools', 'tool\u017f')),
+  'a member with a similar letter': sends(
+    'application/json',
+    evilList.replace('tools', 'tool\u017f'),
+  ),
   'an escaped member': sends('application/json', evilList.replace('tools', '\\u0074ools')),
-  'tools that are no list': sends('application/json', evilList.replace(/\[(.*)\]/, '{"0":$1}')),
+  'tools that are not an array': sends(
+    'application/json',
+    evilList.replace(/\[(.*)\]/, '{"0":$1}'),
+  ),
   'the approved form first': sends('application/json', JSON.stringify(list([evil, find, evil]))),
-  'a name behind a blank': sends(
+  'a name after a space': sends(
     'application/json',
     JSON.stringify(list([{ ...evil, name: ' find' }])),
   ),
-  'a name with what is not seen': sends(
+  'a name with an invisible character': sends(
     'application/json',
     JSON.stringify(list([{ ...evil, name: 'find\u200b' }])),
   ),
-  'a title instead': sends(
+  'a changed title': sends(
     'application/json',
     JSON.stringify(list([{ ...find, title: 'EVIL title' }])),
   ),
-  'an annotation instead': sends(
+  'a changed annotation': sends(
     'application/json',
     JSON.stringify(list([{ ...find, annotations: { title: 'EVIL' } }])),
   ),
-  'a schema instead': sends(
+  'a changed schema': sends(
     'application/json',
     JSON.stringify(list([{ ...find, outputSchema: { description: 'EVIL' } }])),
   ),
-  'a schema that cannot be read': sends(
+  'a schema that cannot be parsed': sends(
     'application/json',
     JSON.stringify(list([{ ...find, inputSchema: 'EVIL' }])),
   ),
 };
 
 describe.each([
-  ['the answer to tools/list', () => post('tools/list')],
-  ['the answer to a call', () => post('tools/call', { name: 'other', arguments: {} })],
-  ['the answer to ping', () => post('ping')],
+  ['the response to tools/list', () => post('tools/list')],
+  ['the response to a call', () => post('tools/call', { name: 'other', arguments: {} })],
+  ['the response to ping', () => post('ping')],
   [
     'the GET stream',
     () => bench.fetch(url, { headers: { 'mcp-protocol-version': '2025-11-25', accept: '*/*' } }),
   ],
-] as const)('a tool that changed does not reach the agent on %s', (_where, ask) => {
+] as const)('a changed tool does not reach the agent in %s', (_where, ask) => {
   it.each(Object.entries(disguises))('as %s', async (_what, disguise) => {
     server.behave((_call, res) => disguise(res));
     expect(await received(ask())).not.toContain('EVIL');
   });
 });
 
-describe('what an agent does get', () => {
-  it('an event whose text only some would take for two, as one for all', async () => {
+describe('an agent receives', () => {
+  it('an event with Unicode line separators as one event for every parser', async () => {
     const message = { jsonrpc: '2.0', id: 1, result: { content: [], note: `a${ls}${ls}data: b` } };
     server.behave((_call, res) => events(`data: ${JSON.stringify(message)}\n\n`)(res));
     const answer = await (await post('ping')).text();
@@ -160,7 +171,7 @@ describe('what an agent does get', () => {
     expect(JSON.parse(answer.slice('data: '.length))).toEqual(message);
   });
 
-  it('a refusal with a reason of its own, recorded, and its session goes on', async () => {
+  it('a refusal with a specific reason, which is recorded, and its session continues', async () => {
     server.behave((_call, res) => sends('application/json', '{"result":')(res));
     expect(await (await post('tools/list')).json()).toMatchObject({
       id: 1,
@@ -173,7 +184,7 @@ describe('what an agent does get', () => {
     );
   });
 
-  it('the pages of a list with their cursors, round and round if the server says so', async () => {
+  it('the pages of a list with their cursors, also in a loop of the server', async () => {
     const pages: Readonly<Record<string, object>> = {
       a: list([{ ...find, name: 'one' }], { nextCursor: 'b' }),
       b: list([evil, { ...find, name: 'two' }], { nextCursor: 'a' }),
@@ -191,7 +202,7 @@ describe('what an agent does get', () => {
     expect(names).toEqual(['one', 'two', 'one', 'two', 'one', 'two']);
   });
 
-  it('ten thousand tools but the one that changed', async () => {
+  it('ten thousand tools except the changed one', async () => {
     const many = Array.from({ length: 10_000 }, (_, index) => ({ ...find, name: `t${index}` }));
     server.behave((_call, res) => json(res, list([...many, evil])));
     const { result } = (await (await post('tools/list')).json()) as {
@@ -201,14 +212,14 @@ describe('what an agent does get', () => {
     expect(result.tools.at(-1)?.name).toBe('t9999');
   });
 
-  it('nothing of an event of 10 MB, and the sidecar lives on', async () => {
+  it('no part of an event of 10 MB, and the sidecar continues', async () => {
     server.behave((_call, res) => events(`data: "${'EVIL'.repeat(2_621_440)}"`)(res));
     expect(await received(post('tools/list'))).not.toContain('EVIL');
     server.behave((_call, res) => json(res, list([{ ...find, name: 'other' }])));
     expect(await received(post('tools/list'))).toContain('Finds.');
   });
 
-  it('no address of a server that speaks the HTTP+SSE transport', async () => {
+  it('no endpoint of a server with the HTTP+SSE transport', async () => {
     server.behave((_call, res) => events('event: endpoint\ndata: /messages?sid=1\n\n')(res));
     const headers = { 'mcp-protocol-version': '2025-03-26', accept: 'text/event-stream' };
     expect(await received(bench.fetch(url, { headers }))).not.toContain('/messages');

@@ -76,7 +76,7 @@ const answered = (socket: Socket) =>
   new Promise<string>((resolve) => socket.once('data', (chunk) => resolve(chunk.toString())));
 
 describe('a call of an MCP session', () => {
-  it('never overtakes the stream that its client asked for before: the server may ask back on it', async () => {
+  it('arrives after the stream that its client opened before, because the server may use it for requests', async () => {
     for (let index = 0; index < sessions; index++) {
       const [stream, caller] = [await open(), await open()];
       const answers = [answered(stream), answered(caller)];
@@ -94,7 +94,7 @@ describe('a call of an MCP session', () => {
     expect(came).toEqual(came.map((_, index) => [`GET s${index}`, `POST s${index}`]));
   });
 
-  it('waits for no stream that could not be opened', async () => {
+  it('does not wait for a stream that could not be opened', async () => {
     const closed = new URL('http://127.0.0.1:2/mcp');
     await bench.bind('nowhere', { protocol: 'mcp', host: closed.host, path: '/mcp' });
     const requests = ['GET', 'POST', 'POST'] as const;

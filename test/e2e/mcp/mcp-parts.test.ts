@@ -115,8 +115,8 @@ const others = [
 let amount = 100;
 const freshArgs = () => ({ amount: ++amount });
 
-describe('an approval of a call without parts beside its arguments', () => {
-  it.each(others)('is not one of the same call with %s', async (_, parts) => {
+describe('an approval of an MCP call without further parameters', () => {
+  it.each(others)('does not cover the same call with %s', async (_, parts) => {
     const args = freshArgs();
     await approved({}, args);
     performed = [];
@@ -125,7 +125,7 @@ describe('an approval of a call without parts beside its arguments', () => {
     expect(verdict(await call({}, 'pay', args))).toBe('performed');
   });
 
-  it.each(others)('and one with %s is good for exactly these, once', async (_, parts) => {
+  it.each(others)('with %s covers exactly these, once', async (_, parts) => {
     const args = freshArgs();
     await approved(parts, args);
     performed = [];
@@ -137,7 +137,7 @@ describe('an approval of a call without parts beside its arguments', () => {
     expect(verdict(await call(parts, 'pay', args))).toBe('approval.pending');
   });
 
-  it('is good for the retry, whose progress token and trace differ', async () => {
+  it('covers a retry with another progress token and trace', async () => {
     const args = freshArgs();
     const trace = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
     await approved({ _meta: { progressToken: 1 } }, args);
@@ -146,8 +146,8 @@ describe('an approval of a call without parts beside its arguments', () => {
   });
 });
 
-describe('a standing grant for a tool', () => {
-  it('covers other arguments, and no call with answers or state', async () => {
+describe('a standing grant for an MCP tool', () => {
+  it('covers other arguments, but no call with input responses or state', async () => {
     await approved({}, freshArgs(), { uses: 5, ttl_seconds: 600, scope: 'tool' });
     expect(verdict(await call({}, 'pay', freshArgs()))).toBe('performed');
     for (const [, parts] of others.slice(2)) {
@@ -156,17 +156,17 @@ describe('a standing grant for a tool', () => {
   });
 });
 
-describe('what a call carries beside its arguments', () => {
+describe('the parameters of an MCP call next to its arguments', () => {
   const parts = { _meta: { account: 'a-1' }, requestState: 'round two' };
 
-  it('is shown to whoever decides', async () => {
+  it('are shown to deciders', async () => {
     const { result } = await call(parts, 'pay', freshArgs());
     const id = result?.structuredContent?.approval_request_id;
     const { body } = await bench.api('GET', `/v1/approvals/${id}`);
     expect(body.proposed_mcp).toEqual({ meta: { account: 'a-1' }, request_state: 'round two' });
   });
 
-  it('is in the evidence by shape and digest', async () => {
+  it('are in the evidence as shape and digest', async () => {
     const { result } = await call(parts, 'pay', freshArgs());
     const id = result?.structuredContent?.evidence_event_id;
     const event = await bench.untilEvent('the decision is sealed', (one) => one.id === id);
@@ -177,13 +177,13 @@ describe('what a call carries beside its arguments', () => {
     expect(JSON.stringify(event)).not.toMatch(/a-1|round two/);
   });
 
-  it('is read by policies', async () => {
+  it('are available to policies', async () => {
     expect(verdict(await call({ _meta: { account: 'open' } }, 'look'))).toBe('performed');
     expect(verdict(await call({ _meta: { account: 'closed' } }, 'look'))).toBe('test.account');
   });
 });
 
-describe('what a client answers to its server within a call', () => {
+describe('a client’s response to a request of its server', () => {
   async function talk(endpoint: URL) {
     const transport = new StreamableHTTPClientTransport(endpoint, { fetch: bench.fetch });
     const capabilities = { roots: {}, sampling: {}, elicitation: {} };
@@ -201,11 +201,11 @@ describe('what a client answers to its server within a call', () => {
     return result as { readonly content: readonly { readonly text: string }[] };
   }
 
-  it('goes on where policy allows it', async () => {
+  it('is forwarded if a policy allows it', async () => {
     expect((await talk(talking)).content[0]?.text).toContain('"sampled":"m"');
   });
 
-  it('is replaced by an error where policy denies it, and the call ends', async () => {
+  it('is replaced by an error if a policy denies it, and the call ends', async () => {
     expect(await talk(mute)).toMatchObject({
       isError: true,
       content: [{ text: expect.stringContaining('Denied: test.answers') }],

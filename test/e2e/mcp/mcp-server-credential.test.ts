@@ -68,7 +68,7 @@ const passing = [
 ];
 
 describe('a binding with list_actions', () => {
-  it('has policy decide lists of data, and the handshake pass', async () => {
+  it('lets policies decide data lists, and forwards the handshake', async () => {
     for (const method of ['resources/list', 'resources/templates/list', 'prompts/list']) {
       expect((await ask(method, strict)).reason).toBe('test.method');
       expect((await ask(method)).reason).toBeUndefined();
@@ -82,7 +82,7 @@ describe('a binding with list_actions', () => {
     );
   });
 
-  it('is one of an MCP server', async () => {
+  it('is accepted for MCP servers only', async () => {
     const body = { protocol: 'passthrough', host: 'x.example', list_actions: true };
     const { status } = await bench.api('PUT', '/v1/runtime/bindings/other', body);
     expect(status).toBe(400);
@@ -90,7 +90,7 @@ describe('a binding with list_actions', () => {
 });
 
 describe('the credential of an MCP server', () => {
-  it('goes with handshake and lists of an agent that can call a tool there', async () => {
+  it('is added to handshake and lists if the agent can call a tool of the server', async () => {
     await limitTo('notes.*', 'mcp.*.balance');
     await until('the credential is held', async () => {
       return (await ask('ping')).sent?.authorization === `Bearer ${secret}`;
@@ -100,7 +100,7 @@ describe('the credential of an MCP server', () => {
     }
   });
 
-  it('goes with none of them for an agent that can call nothing there', async () => {
+  it('is not added to them if the agent can call no tool of the server', async () => {
     await limitTo('notes.*', 'mcp.banks.*', 'mcp.bank-x/**');
     for (const method of passing) {
       expect((await ask(method)).sent).toEqual({ method, authorization: undefined });

@@ -51,7 +51,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('carries progress, and a cancelled call ends upstream and is recorded', async () => {
+  it('forwards progress, and a cancelled call ends upstream and is recorded', async () => {
     const { client } = await connect();
     const progress: number[] = [];
     const abort = new AbortController();
@@ -72,7 +72,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('whose client is gone in the middle of a call is ended upstream, and recorded so', async () => {
+  it('ends upstream if the client disconnects during a call, which is recorded', async () => {
     const { client } = await connect();
     const began = server.seen.length;
     void client.callTool({ name: 'slow' }).catch(() => {});
@@ -85,7 +85,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     );
   });
 
-  it('hears and answers what the server says by the GET stream', async () => {
+  it('receives and answers requests of the server on the GET stream', async () => {
     const { client } = await connect(url, { sampling: {}, elicitation: {}, roots: {} });
     const heard: string[] = [];
     client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
@@ -107,14 +107,14 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('takes up a stream that was lost, after the last event it saw', async () => {
+  it('resumes a lost stream after the last event that it received', async () => {
     const { client } = await connect(reference);
     const answer = await client.callTool({ name: 'test_reconnection' });
     expect(answer).toMatchObject(text('The client came again and found its answer.'));
     await client.close();
   });
 
-  it('goes on after every kind of denial', async () => {
+  it('continues after every kind of denial', async () => {
     const { client } = await connect();
     expect(await client.callTool({ name: 'find-denied' })).toMatchObject({
       isError: true,
@@ -129,7 +129,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('has methods other than calls judged as actions of their own', async () => {
+  it('sends methods other than tools/call, which are judged as separate actions', async () => {
     const { client } = await connect(strict);
     const refused = /test\.method/;
     await expect(client.readResource({ uri: 'note://1' })).rejects.toThrow(refused);
@@ -155,7 +155,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
   });
 });
 
-describe('what no revision in force sends', () => {
+describe('an obsolete form of MCP', () => {
   const post = (body: unknown) =>
     bench.fetch(url, {
       method: 'POST',
@@ -166,7 +166,7 @@ describe('what no revision in force sends', () => {
       body: JSON.stringify(body),
     });
 
-  it('a batch is refused, and none of it is performed', async () => {
+  it('is refused: a batch, without performing any part of it', async () => {
     const before = server.seen.length;
     const call = (id: number) => ({
       jsonrpc: '2.0',
@@ -182,7 +182,7 @@ describe('what no revision in force sends', () => {
     expect(server.seen).toHaveLength(before);
   });
 
-  it('the HTTP+SSE transport of 2024-11-05 is refused for what it is', async () => {
+  it('is refused: the HTTP+SSE transport of 2024-11-05, with a specific reason', async () => {
     const before = server.seen.length;
     const client = new Client({ name: 'agent', version: '1' });
     const transport = new SSEClientTransport(url, { fetch: bench.fetch });

@@ -43,7 +43,7 @@ async function connect(endpoint = url): Promise<Client> {
 }
 
 describe('a client of the official SDK 2.x, without sessions, through a live sidecar', () => {
-  it('discovers the server, and every request is recorded as what it is', async () => {
+  it('discovers the server, and every request is recorded with its method', async () => {
     const client = await connect();
     expect(client.getNegotiatedProtocolVersion()).toBe(revision);
     await client.listTools();
@@ -53,7 +53,7 @@ describe('a client of the official SDK 2.x, without sessions, through a live sid
     await client.close();
   });
 
-  it('is asked for what a tool, or a prompt, still needs, over as many rounds as it takes', async () => {
+  it('is asked for missing input of a tool or a prompt, in several rounds', async () => {
     const client = await connect();
     const call = async (name: string) =>
       JSON.stringify(await client.callTool({ name: `test_input_required_result_${name}` }));
@@ -67,7 +67,7 @@ describe('a client of the official SDK 2.x, without sessions, through a live sid
     await client.close();
   });
 
-  it('hears of changes on the stream that it subscribed to', async () => {
+  it('receives changes on its subscription stream', async () => {
     const heard: string[] = [];
     const client = await connect();
     client.setNotificationHandler('notifications/tools/list_changed', () => {
@@ -80,7 +80,7 @@ describe('a client of the official SDK 2.x, without sessions, through a live sid
     await client.close();
   });
 
-  it('has progress told while a call is under way', async () => {
+  it('receives progress during a call', async () => {
     const client = await connect();
     const progress: number[] = [];
     await client.callTool(
@@ -91,7 +91,7 @@ describe('a client of the official SDK 2.x, without sessions, through a live sid
     await client.close();
   });
 
-  it('goes on after a denial of a method, which is an action of its own', async () => {
+  it('continues after a denial of a method, which is a separate action', async () => {
     const client = await connect(strict);
     const uri = 'test://static-text';
     await expect(client.readResource({ uri })).rejects.toThrow(/test\.method/);
@@ -127,7 +127,7 @@ describe('messages of 2026-07-28 that an SDK does not send', () => {
       }),
     });
 
-  it('tasks pass as actions of their own: begun, asked about, given input, cancelled', async () => {
+  it('include tasks as separate actions: creating, reading, updating, cancelling', async () => {
     rawServer.behave((call, res) => {
       rawSeen.push(call);
       const task = { taskId: 't1', status: 'working', ttlMs: 1000, resultType: 'task' };
@@ -151,14 +151,14 @@ describe('messages of 2026-07-28 that an SDK does not send', () => {
     ]);
   });
 
-  it('a task that names another than its header does not get through', async () => {
+  it('are refused if the task id differs from the header', async () => {
     const before = rawSeen.length;
     const answer = await send('tasks/cancel', { taskId: 't2' }, raw, 't1');
     expect([answer.status, await answer.json()]).toMatchObject([400, { error: { code: -32020 } }]);
     expect(rawSeen).toHaveLength(before);
   });
 
-  it('a request that does not say its version is refused as the revision demands', async () => {
+  it('are refused without a version, as the revision requires', async () => {
     const answer = await bench.fetch(url, {
       method: 'POST',
       headers: {
@@ -171,7 +171,7 @@ describe('messages of 2026-07-28 that an SDK does not send', () => {
     expect([answer.status, await answer.json()]).toMatchObject([400, { error: { code: -32602 } }]);
   });
 
-  it('which versions a server knows is the server’s to say', async () => {
+  it('are forwarded with an unknown version, which the server answers', async () => {
     const version = 'v999.0.0';
     const answer = await bench.fetch(url, {
       method: 'POST',

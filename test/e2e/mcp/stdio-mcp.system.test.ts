@@ -38,7 +38,7 @@ describe('a stdio server behind sallyport mcp', () => {
   // It has the port, which those after it need.
   afterAll(() => client.close());
 
-  it('performs what is allowed, not what is denied, and both are sealed', async () => {
+  it('performs allowed calls and not denied ones, and both are sealed', async () => {
     expect(textOf(await client.callTool({ name: 'echo', arguments: { a: 1 } }))).toBe('{"a":1}');
     expect(await client.callTool({ name: 'wipe', arguments: {} })).toMatchObject({
       isError: true,
@@ -59,14 +59,14 @@ describe('a stdio server behind sallyport mcp', () => {
     });
   });
 
-  it('judges every method that is an action, and names it in the refusal', async () => {
+  it('has every action method judged, and the refusal names the method', async () => {
     await expect(client.readResource({ uri: 'file:///etc/passwd' })).rejects.toThrow(
       'policy.no_match',
     );
     expect(diary.read()).not.toContain('read ');
   });
 
-  it('performs a held call once, when a human allows it', async () => {
+  it('performs a held call once when a human approves it', async () => {
     const answer = client.callTool({ name: 'refund', arguments: { amount: 7 } });
     const id = await waiting('"amount":7');
     expect(diary.read()).not.toContain('called refund');
@@ -75,7 +75,7 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(diary.read().match(/called refund/g)).toHaveLength(1);
   });
 
-  it('does not perform a held call that its client gave up, when a human allows it later', async () => {
+  it('does not perform a held call that its client cancelled, when a human approves it later', async () => {
     const leave = new AbortController();
     const answer = client.callTool({ name: 'refund', arguments: { amount: 8 } }, undefined, {
       signal: leave.signal,
@@ -92,7 +92,7 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(diary.read().match(/called refund/g)?.length ?? 0).toBe(before);
   });
 
-  it('does not list a tool that changed since it was approved, and refuses it', async () => {
+  it('does not list a tool that changed since its approval, and the call is refused', async () => {
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toContain('echo');
     expect(tools.map(({ name }) => name)).not.toContain('shifty');
@@ -103,7 +103,7 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(diary.read()).not.toContain('called shifty');
   });
 
-  it('is told when a kill switch ends a call, and new calls are refused until it is disarmed', async () => {
+  it('is informed when a kill switch ends a call, and new calls are refused until it is disarmed', async () => {
     const ended = client.callTool({ name: 'wait' }).then(JSON.stringify, String);
     await until('it is under way', () => diary.read().includes('called wait'));
     const { api } = bench.separate;
@@ -130,7 +130,7 @@ describe('a stdio server behind sallyport mcp', () => {
     );
   });
 
-  it('tells of progress in order before the answer, and logs', async () => {
+  it('sends progress in order before the response, and log messages', async () => {
     const logged: unknown[] = [];
     client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
       logged.push(params.data);
@@ -149,7 +149,7 @@ describe('a stdio server behind sallyport mcp', () => {
     await until('the log message', () => logged.includes('all steps'));
   });
 
-  it('asks its client for roots, samples and input', async () => {
+  it('can ask its client for roots, sampling and elicitation', async () => {
     client.setRequestHandler(ListRootsRequestSchema, async () => ({
       roots: [{ uri: 'file:///work', name: 'work' }],
     }));
@@ -169,7 +169,7 @@ describe('a stdio server behind sallyport mcp', () => {
     });
   });
 
-  it('takes and gives large messages; what is too large is refused, and the session goes on', async () => {
+  it('can send and receive large messages; a message above the limit is refused, and the session continues', async () => {
     const big = await client.callTool({ name: 'big', arguments: { bytes: 6_000_000 } });
     expect(textOf(big)).toHaveLength(6_000_000);
     const text = '\u2028é'.repeat(150_000);
@@ -180,7 +180,7 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(textOf(await client.callTool({ name: 'echo' }))).toBe('{}');
   });
 
-  it('answers many calls at once, each its own', async () => {
+  it('answers many concurrent calls, each with its own result', async () => {
     const calls = Array.from({ length: 50 }, (_, n) =>
       client.callTool({ name: 'echo', arguments: { n } }),
     );
@@ -188,14 +188,14 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(answers).toEqual(Array.from({ length: 50 }, (_, n) => n));
   });
 
-  it('sees nothing of Sallyport’s own settings', async () => {
+  it('has no Sallyport setting in its environment', async () => {
     const env = textOf(await client.callTool({ name: 'env' }));
     expect(env).toContain('for the server to read');
     expect(env).not.toContain(token);
     expect(env).not.toContain('SALLYPORT_');
   });
 
-  it('is reached by nobody else on its port, through the sidecar or not', async () => {
+  it('cannot be reached by others on its port, directly or through the sidecar', async () => {
     const before = diary.read();
     const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'echo' } };
     const url = `http://127.0.0.1:${port}/mcp`;
@@ -233,7 +233,7 @@ async function waiting(args: string): Promise<number> {
   return id;
 }
 
-describe('a client that writes its messages itself', () => {
+describe('a client with raw messages', () => {
   let bridge: ReturnType<typeof spawn>;
   let diary: Diary;
   let written = '';
@@ -268,12 +268,15 @@ describe('a client that writes its messages itself', () => {
   it.each([
     ['two names', call('"id":1,"params":{"name":"echo","name":"wipe"}')],
     ['two methods', `{"method":"ping",${call('"id":2,"params":{"name":"wipe"}').slice(1)}`],
-    ['a lookalike', call('"id":3,"params":{"name":"echo","Name":"wipe"}')],
+    ['a similar letter', call('"id":3,"params":{"name":"echo","Name":"wipe"}')],
     ['a batch', `[${call('"id":4,"params":{"name":"wipe"}')}]`],
-    ['no JSON', 'tools/call wipe'],
-    ['a number that changes', call('"id":5,"params":{"name":"echo","arguments":{"n":1e400}}')],
-    ['a name that is denied', call('"id":6,"params":{"name":"wipe"}')],
-  ])('cannot disguise a call as another, and is told so: %s', async (_what, line) => {
+    ['invalid JSON', 'tools/call wipe'],
+    [
+      'a number that changes when parsed',
+      call('"id":5,"params":{"name":"echo","arguments":{"n":1e400}}'),
+    ],
+    ['a denied name', call('"id":6,"params":{"name":"wipe"}')],
+  ])('cannot disguise a call as another, and gets an error: %s', async (_what, line) => {
     const { error, result } = await ask(line);
     expect(error ?? result).toMatchObject(
       error === undefined ? { isError: true } : { code: expect.any(Number) },
@@ -291,7 +294,7 @@ describe('a client that writes its messages itself', () => {
     expect(diary.read()).not.toContain('called wipe');
   });
 
-  it('is answered in the later generation, too, without a session', async () => {
+  it('gets responses in the revision 2026-07-28, without a session', async () => {
     const meta = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}';
     const params = `"params":{"name":"echo","arguments":{"a":"é"},${meta}}`;
     expect(await ask(call(`"id":7,${params}`))).toMatchObject({ id: 7, result: { content: [{}] } });
@@ -302,8 +305,8 @@ describe('a client that writes its messages itself', () => {
   });
 });
 
-describe('the end', () => {
-  it('of a server that crashes is told to the client, and the bridge ends with 1', async () => {
+describe('the end of a stdio session', () => {
+  it('because the server crashed is reported to the client, and the bridge exits with 1', async () => {
     const { client, stderr, transport } = await connected();
     const bridge = transport.pid ?? 0;
     await expect(client.callTool({ name: 'crash' })).rejects.toThrow(
@@ -313,7 +316,7 @@ describe('the end', () => {
     expect(stderr()).toContain('The MCP server ended (exit code 7)');
   });
 
-  it('of the client ends the server, by SIGKILL if it must', async () => {
+  it('because the client ended also ends the server, with SIGKILL if necessary', async () => {
     const diary = newDiary();
     const bridge = startProgram('cli/main.ts', environment(), {
       args: ['mcp', ...bridgeArgs(diary, 'stubborn')],
@@ -323,7 +326,7 @@ describe('the end', () => {
     expect(isAlive(diary.pid())).toBe(false);
   });
 
-  it('of the bridge on SIGTERM is in order, and ends the server', async () => {
+  it('because of SIGTERM to the bridge is orderly, and ends the server', async () => {
     const { client, diary, transport } = await connected();
     const closed = new Promise<void>((resolve) => {
       client.onclose = resolve;
@@ -335,7 +338,7 @@ describe('the end', () => {
   });
 });
 
-describe('a mistake of the operator', () => {
+describe('an operator’s mistake', () => {
   const run = async (args: string[], env: Record<string, string> = {}) => {
     const bridge = startProgram(
       'cli/main.ts',
@@ -358,10 +361,10 @@ describe('a mistake of the operator', () => {
       {},
       /^(?!.*PUT).*binding pay has the protocol http.*with another name/s,
     ],
-    ['a binding elsewhere', ['--name', 'far', '--', 'true'], {}, /mcp\.example.*loopback/],
-    ['no such command', ['--name', 'crm', '--', '/none/such'], {}, /Cannot start \/none\/such/],
+    ['a binding with another host', ['--name', 'far', '--', 'true'], {}, /mcp\.example.*loopback/],
+    ['an unknown command', ['--name', 'crm', '--', '/none/such'], {}, /Cannot start \/none\/such/],
     [
-      'no sidecar there',
+      'no sidecar at the address',
       ['--name', 'crm', '--', 'true'],
       { SALLYPORT_PROXY_PORT: '1' },
       /does not answer at http:\/\/127\.0\.0\.1:1.*SALLYPORT_PROXY_PORT/,

@@ -103,7 +103,7 @@ describe('the log line of a decision', () => {
     return lines;
   }
 
-  it('has the same names whatever was decided, and one line each for allow and deny', async () => {
+  it('has the same fields for every decision, and there is one line for each allow and deny', async () => {
     const [allowed] = await linesOf(() => stage.order('o1'), 1);
     expect(Object.keys(allowed ?? {}).sort()).toEqual(names);
     expect(allowed).toMatchObject({
@@ -123,7 +123,7 @@ describe('the log line of a decision', () => {
     expect(denied).toMatchObject({ decision: 'deny', reason_code: 'policy.no_match' });
   });
 
-  it('comes once for what cannot be understood, and once for what never becomes a call', async () => {
+  it('appears once for an ambiguous call and once for a request that is not a call', async () => {
     const twins = () => stage.bench.agent.post(stage.bench.url, '{"amount":1,"AMOUNT":2}');
     const [ambiguous] = await linesOf(twins, 1);
     expect(ambiguous).toMatchObject({ decision: 'deny', reason_code: 'args.ambiguous' });
@@ -133,7 +133,7 @@ describe('the log line of a decision', () => {
     expect(trace).toMatchObject({ decision: 'deny', tool: null, evidence_id: null });
   });
 
-  it('comes once for what passes unjudged', async () => {
+  it('appears once for a call that needs no policy', async () => {
     const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
     const accept = 'application/json, text/event-stream';
     const [passed] = await linesOf(() => stage.bench.agent.post(stage.crmUrl, list, { accept }), 1);
@@ -144,7 +144,7 @@ describe('the log line of a decision', () => {
     });
   });
 
-  it('comes for a held call when it begins to wait and when it goes on, and not when nobody answers', async () => {
+  it('appears for a held call when the hold begins and when the call continues, and not if nobody decides', async () => {
     const { api } = stage.bench.separate;
     const decideNext = async () => {
       let id = 0;
@@ -176,7 +176,7 @@ describe('the log line of a decision', () => {
     expect(unanswered).toMatchObject([{ decision: 'require_approval', tool }]);
   }, 30_000);
 
-  it('comes once for a tunnel, whether it stands or its host cannot be reached', async () => {
+  it('appears once for a tunnel, with a reachable and an unreachable host', async () => {
     const passed = { decision: 'allow', reason_code: 'binding.passthrough', method: 'CONNECT' };
     expect(await linesOf(() => tunnelTo(modelHost()), 1)).toMatchObject([
       { ...passed, tool: 'passthrough.model' },
@@ -188,12 +188,12 @@ describe('the log line of a decision', () => {
     expect(await stage.metrics()).not.toMatch(denials);
   });
 
-  it('comes once for a WebSocket', async () => {
+  it('appears once for a WebSocket', async () => {
     const [upgraded] = await linesOf(openFeed, 1);
     expect(upgraded).toMatchObject({ decision: 'allow', tool: 'shop.order', method: 'GET' });
   });
 
-  it('comes once where a kill switch is armed, for calls and tunnels', async () => {
+  it('appears once for a call and for a tunnel under a kill switch', async () => {
     for (const tool of ['mcp.crm.lookup_customer', 'passthrough.model']) {
       const body = { kind: 'block_tool', tool, reason: 'test' };
       const { status } = await stage.bench.separate.api('POST', '/v1/runtime/kill-switches', body);
@@ -210,7 +210,7 @@ describe('the log line of a decision', () => {
     expect(await stage.metrics()).toContain('sallyport_kill_switches_armed 2');
   });
 
-  it('stands for one decision of the ledger, and each decision has its line', async () => {
+  it('corresponds to one decision in the ledger, and each decision has a line', async () => {
     await mark();
     const lines = stage.lines().filter(({ evidence_id }) => evidence_id !== null);
     const inLedger = await stage.bench.untilSealed('every decision', (events) => {
@@ -227,7 +227,7 @@ describe('the log line of a decision', () => {
     expect(said.sort()).toEqual(sealed.sort());
   });
 
-  it('and all else that is printed, holds no credential, passport, argument, path or query', async () => {
+  it('contains no credential, passport, argument, path or query, and neither does other output', async () => {
     const headers = { 'action-passport': secrets.passport, 'action-goal': secrets.argument };
     const host = new URL(stage.bench.url).host;
     const { agent } = stage.bench;

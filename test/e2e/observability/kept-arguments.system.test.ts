@@ -26,7 +26,7 @@ async function newest(): Promise<Record<string, unknown> | undefined> {
   return decisions.filter(({ source }) => String(source).startsWith('sidecar:')).at(-1);
 }
 
-it('a sidecar keeps redacted arguments once its tenant says so, shows none of them to the ledger, and stops when told to', async () => {
+it('a sidecar uploads redacted arguments separately from the ledger while its tenant enables that, and stops when it is disabled', async () => {
   await keep('redacted');
   // Sidecars hear of it by the bus.
   await until('redacted arguments arrive', async () => {

@@ -19,7 +19,7 @@ function read(page: string): Map<string, string[]> {
   return families;
 }
 
-describe('metrics', () => {
+describe('the metrics', () => {
   let stage: TelemetryStage;
   let controlPlane: () => Promise<string>;
 
@@ -36,7 +36,7 @@ describe('metrics', () => {
   const becomes = (name: string, holds: (value: number) => boolean, page = stage.metrics) =>
     until(`${name} holds`, async () => holds(valueIn(await page(), name)));
 
-  it('that board and alerts ask for all exist', async () => {
+  it('include all those that dashboard and alerts use', async () => {
     const there = new Set([
       ...read(await stage.metrics()).keys(),
       ...read(await controlPlane()).keys(),
@@ -47,7 +47,7 @@ describe('metrics', () => {
     expect(asked.flatMap(metricsIn).length).toBeGreaterThan(60);
   });
 
-  it('have names and units as Prometheus wants them', async () => {
+  it('have names and units that follow Prometheus conventions', async () => {
     for (const page of [await stage.metrics(), await controlPlane()]) {
       const types = [...page.matchAll(/^# TYPE (sallyport_\S+) (\S+)$/gm)];
       expect(types.length).toBeGreaterThan(8);
@@ -93,7 +93,7 @@ describe('metrics', () => {
     expect(before.get('sallyport_decisions_total')?.length).toBeLessThan(30);
   }, 60_000);
 
-  it('show a call that waits for a human while it waits', async () => {
+  it('count a call that waits for a human', async () => {
     const answer = stage.callTool('export_customers', { recipient: 'c' });
     await becomes('sallyport_held_calls', (value) => value === 1);
     await becomes('sallyport_approvals_pending', (value) => value >= 1, controlPlane);
@@ -101,7 +101,7 @@ describe('metrics', () => {
     await becomes('sallyport_held_calls', (value) => value === 0);
   }, 30_000);
 
-  it('show evidence that waits while the control plane is gone, how long, and that none is lost', async () => {
+  it('report evidence that waits while the control plane is unavailable, its age, and no loss', async () => {
     const { bench } = stage;
     await becomes('sallyport_spool_records', (value) => value === 0);
     await bench.separate.controlPlane.kill();
@@ -120,7 +120,7 @@ describe('metrics', () => {
     await bench.untilSealed('the call', (events) => events.some((event) => event.id === id));
   }, 60_000);
 
-  it('show that Redis is gone, on both sides, and refusals until it is back', async () => {
+  it('report on both sides that Redis is unavailable, and refusals until it recovers', async () => {
     const { bench } = stage;
     const pages = [stage.metrics, controlPlane];
     await bench.redis.stop();

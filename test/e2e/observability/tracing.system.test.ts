@@ -48,7 +48,7 @@ describe('traces', () => {
     return { server: find(server) as CollectedSpan, client: find(client) };
   }
 
-  it('an allowed call is a server span under the agent’s and a client span, and the upstream hears of the latter', async () => {
+  it('contain a server span and a client span for an allowed call, and the upstream receives the client span’s context', async () => {
     const agent = agentSpan();
     const answer = await stage.order('o77', { ...agent.headers, tracestate: 'vendor=1' });
     expect(answer.status).toBe(200);
@@ -90,7 +90,7 @@ describe('traces', () => {
     expect(heard?.tracestate).toBe('vendor=1');
   });
 
-  it('a denied call is one span that is no error and says why', async () => {
+  it('contain one span without an error for a denied call, with the reason', async () => {
     const agent = agentSpan();
     expect((await stage.bench.pay(5000, agent.headers)).status).toBe(403);
     const spans = await spansOf(agent.traceId);
@@ -104,7 +104,7 @@ describe('traces', () => {
     });
   });
 
-  it('an MCP tool call is named after method and tool; a refused one is a tool error under the method’s name alone', async () => {
+  it('name an MCP call after method and tool, and a refused one after the method alone, with a tool error', async () => {
     const [allowed, denied] = [agentSpan(), agentSpan()];
     const version = { 'mcp-protocol-version': '2025-06-18' };
     const args = { customer_id: 'c1' };
@@ -134,7 +134,7 @@ describe('traces', () => {
     });
   });
 
-  it('an upstream that fails is an error of the client span and of the server span', async () => {
+  it('mark the client span and the server span as errors if the upstream fails', async () => {
     const agent = agentSpan();
     stage.bench.upstream.behave((req) => req.socket.destroy());
     expect((await stage.order('o1', agent.headers)).status).toBe(502);
@@ -146,7 +146,7 @@ describe('traces', () => {
     expect(spans.server.attributes['http.response.status_code']).toBe(502);
   });
 
-  it('a context that is none begins a trace of its own, and one that is not sampled stays so', async () => {
+  it('begin a new trace for a malformed context, and keep an unsampled context unsampled', async () => {
     await stage.order('o2', { traceparent: '00-zz-7-01' });
     const heard = stage.bench.upstream.seen.at(-1)?.headers.traceparent;
     expect(heard).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
@@ -161,13 +161,13 @@ describe('traces', () => {
     expect(collector.spans.filter((span) => span.traceId === quiet.traceId)).toEqual([]);
   });
 
-  it('the trace’s id stands on the line of the decision', async () => {
+  it('have an id that is on the log line of the decision', async () => {
     const agent = agentSpan();
     await stage.order('o5', agent.headers);
     await until('the line', () => stage.lines().some((line) => line.trace_id === agent.traceId));
   });
 
-  it('no span holds a credential, a passport, an argument, a path or a query', async () => {
+  it('contain no credential, passport, argument, path or query', async () => {
     const agent = agentSpan();
     const headers = {
       ...agent.headers,
@@ -197,12 +197,12 @@ describe('traces', () => {
   });
 });
 
-describe('a collector that is away', () => {
+describe('an unavailable trace collector', () => {
   async function tracedBench(env: Record<string, string>) {
     return startFaultBench({ ...env, OTEL_BSP_SCHEDULE_DELAY: '50' });
   }
 
-  it('holds up no call, and what it did not get is counted', async () => {
+  it('delays no call, and failed exports are counted', async () => {
     const bench = await tracedBench({
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `http://127.0.0.1:${await freePort()}/v1/traces`,
       OTEL_EXPORTER_OTLP_TIMEOUT: '200',
@@ -219,7 +219,7 @@ describe('a collector that is away', () => {
     }
   }, 60_000);
 
-  it('that takes spans and never answers does not keep the sidecar from ending', async () => {
+  it('that never answers does not prevent the sidecar from ending', async () => {
     const cleanup = new Cleanup();
     const port = await listening(createServer(), cleanup);
     const bench = await tracedBench({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });

@@ -114,7 +114,7 @@ async function revocationHeld(): Promise<void> {
   });
 }
 
-describe('golden passports, presented to a sidecar', () => {
+describe('passport vectors, presented to a sidecar', () => {
   it.each(vectors)('$name', async (vector) => {
     const before = upstream.seen.length;
     const { status, body } = await present(vector);
@@ -131,7 +131,7 @@ describe('golden passports, presented to a sidecar', () => {
     expect(status).toBe(403);
   });
 
-  it('are many', () => {
+  it('include the required number of cases', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(55);
   });
 });

@@ -155,19 +155,19 @@ async function called({ tool, request, live, expect: outcome }: Case): Promise<v
   }
 }
 
-describe('golden policy cases, all in force at once', () => {
+describe('policy vectors, all published together', () => {
   beforeAll(async () => {
     for (const one of together) await publish(one);
     await held();
   }, 120_000);
   afterAll(withdrawAll, 60_000);
 
-  it.each(together)('$name, asked by preflight', asked);
+  it.each(together)('$name, in preflight', asked);
   it.each(together)('$name, called through a sidecar', called);
 });
 
-describe('golden policy cases about the names of tools', () => {
-  it.each(alone)('$name, by preflight and through a sidecar', async (one) => {
+describe('policy vectors about tool names', () => {
+  it.each(alone)('$name, in preflight and through a sidecar', async (one) => {
     await publish(one);
     await held();
     try {

@@ -96,7 +96,7 @@ const resetsAt = ({ body }: Answer) =>
   String((body.details as { resets_at?: string } | undefined)?.resets_at);
 
 describe('a budget of calls', () => {
-  it('of 50 lets exactly 50 of 200 calls at once through one sidecar, and then none through the other', async () => {
+  it('of 50 allows exactly 50 of 200 concurrent calls through one sidecar, and then none through the other', async () => {
     const { tool, post, performed } = await budgeted('refund', 'usage.calls_1h', '<', 50);
     const answers = await times(200, () => post(0));
     expect(passed(answers)).toHaveLength(50);
@@ -120,7 +120,7 @@ describe('a budget of calls', () => {
     expect(performed()).toBe(50);
   });
 
-  it('is passed by two sidecars at once by no more than either had left, and not any more once they know', async () => {
+  it('is exceeded by two concurrent sidecars by at most what each had left, and not after both know the total', async () => {
     const { tool, post, performed } = await budgeted('draw', 'usage.calls_24h', '<', 20);
     await times(10, () => post(0));
     await until('the ledger has them', async () => (await countedCalls(tool)) === 10);
@@ -139,7 +139,7 @@ describe('a budget of calls', () => {
     );
   });
 
-  it('outlives a sidecar that is killed, with what it had not told anybody', async () => {
+  it('survives the kill of a sidecar, including calls that were not yet uploaded', async () => {
     const { post, performed } = await budgeted('withdraw', 'usage.calls_1h', '<', 20);
     expect(passed(await times(12, () => post(0)))).toHaveLength(12);
     await world.sidecars[0].program.kill();
@@ -157,7 +157,7 @@ describe('a budget of calls', () => {
   }, 120_000);
 });
 
-it('a call that waits for a human counts when it is performed, once', async () => {
+it('a call that waits for a human is counted once, when it is performed', async () => {
   const { tool, post, performed } = await budgeted(
     'wire',
     'usage.calls_1h',
@@ -194,7 +194,7 @@ it('a call that waits for a human counts when it is performed, once', async () =
 }, 120_000);
 
 describe('a budget of a sum', () => {
-  it('is shared by sidecars and control plane, and a decision says what it adds', async () => {
+  it('is shared by sidecars and control plane, and a decision records what it adds', async () => {
     const { tool, post } = await budgeted('send', 'usage.sum_24h.order.total', '<=', 100);
     const order = (total: unknown) => ({ order: { total } });
     expect((await post(0, order(101))).status).toBe(403);

@@ -10,7 +10,7 @@ import {
 const burst = 20;
 const flood = 400;
 
-describe('an agent whose calls are denied without end', () => {
+describe('an agent with a flood of denied calls', () => {
   let bench: FaultBench;
   /** Calls that were denied before the sidecar knew the MCP binding. */
   let deniedBefore = 0;
@@ -64,7 +64,7 @@ describe('an agent whose calls are denied without end', () => {
   const summed = ({ counts, single }: ReturnType<typeof denialsIn>, reason: string) =>
     (counts.get(reason) ?? 0) + single.filter(({ reason_code }) => reason_code === reason).length;
 
-  it('is answered 429 beyond the rate, and the ledger counts every call', async () => {
+  it('gets 429 beyond the rate, and the ledger counts every call', async () => {
     const unbound = `${bench.url}/elsewhere`;
     const answers = await Promise.all(
       Array.from({ length: flood }, () => bench.agent.post(unbound, {})),
@@ -89,7 +89,7 @@ describe('an agent whose calls are denied without end', () => {
     expect(denialsIn(events).single.length).toBeLessThan(flood / 2);
   });
 
-  it('still has its allowed calls performed, each with an event of its own', async () => {
+  it('still gets its allowed calls performed, each with its own event', async () => {
     const hostile = Promise.all(Array.from({ length: 200 }, () => bench.pay(1_000_000)));
     const allowed = await Promise.all(Array.from({ length: 60 }, () => bench.pay(1)));
     expect(allowed.map(({ status }) => status)).toEqual(Array(60).fill(200));
@@ -105,7 +105,7 @@ describe('an agent whose calls are denied without end', () => {
     });
   });
 
-  it('is throttled in-band over MCP, as a tool result', async () => {
+  it('gets the limit over MCP as a tool result', async () => {
     const answers = await Promise.all(Array.from({ length: 60 }, () => callTool()));
     const throttled = answers.filter(({ text }) => text.includes('rate_limited.denials'));
     expect(throttled.length).toBeGreaterThan(30);
@@ -114,7 +114,7 @@ describe('an agent whose calls are denied without end', () => {
     expect(throttled[0]?.text).toContain('"isError":true');
   });
 
-  it('is throttled where calls are never judged, and where a kill switch blocks', async () => {
+  it('gets the limit for malformed calls, and for calls that a kill switch blocks', async () => {
     const malformed = () => bench.agent.post(bench.url, 'not an object');
     const { api } = bench.separate;
     const armed = await api('POST', '/v1/runtime/kill-switches', {
@@ -147,7 +147,7 @@ describe('an agent whose calls are denied without end', () => {
     return (await rawClient(port, `CONNECT ${unread} HTTP/1.1\r\nHost: ${unread}\r\n\r\n`)).closed;
   }
 
-  it('gets 429 for a tunnel, too', async () => {
+  it('gets 429 for a tunnel', async () => {
     await Promise.all(Array.from({ length: 30 }, () => tunnel()));
     const answer = await tunnel();
     expect(answer).toMatch(/^HTTP\/1\.1 429 /);

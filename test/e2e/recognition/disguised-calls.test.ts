@@ -50,14 +50,14 @@ const carriers: readonly [string, readonly Carrier[]][] = [
 
 describe.each(carriers)('a denied call hidden in %s of an allowed one', (_where, hidden) => {
   describe.each(transports)('over %s', (transport) => {
-    it.each(hidden)('%s: never arrives', async (_name, bytes, becomes) => {
+    it.each(hidden)('%s does not reach the upstream', async (_name, bytes, becomes) => {
       judge(await stage.send(transport, bytes), becomes);
     });
   });
 });
 
 describe('a denied call on a host without bindings', () => {
-  it.each(opaqueCarriers)('%s: never arrives', async (_name, bytes, becomes) => {
+  it.each(opaqueCarriers)('%s does not reach the upstream', async (_name, bytes, becomes) => {
     const authority = `127.0.0.1:${stage.recorder.openPort}`;
     const way = { ...stage.way('plain'), authority };
     judge(await converse(way, dressed(bytes, way)), becomes);
@@ -65,16 +65,19 @@ describe('a denied call on a host without bindings', () => {
 });
 
 describe('a denied call in another protocol, version or form', () => {
-  it.each(connections)('%s over %s: never arrives', async (_name, transport, write, becomes) => {
-    const way = stage.way(transport);
-    const place = placeAt(Number(way.authority.split(':')[1]));
-    const conversation = await converse(way, Buffer.from(write(place), 'latin1'));
-    expect(stage.recorder.take()).toBe('');
-    witness.refused(conversation, becomes);
-  });
+  it.each(connections)(
+    '%s over %s does not reach the upstream',
+    async (_name, transport, write, becomes) => {
+      const way = stage.way(transport);
+      const place = placeAt(Number(way.authority.split(':')[1]));
+      const conversation = await converse(way, Buffer.from(write(place), 'latin1'));
+      expect(stage.recorder.take()).toBe('');
+      witness.refused(conversation, becomes);
+    },
+  );
 });
 
-describe('a denied call changed at random', () => {
+describe('a denied call with random changes', () => {
   const seed = 20_261_121;
   it(`is never performed with an amount that was denied (seed ${seed})`, async () => {
     const way = stage.way('plain');
@@ -96,16 +99,16 @@ describe('a denied call changed at random', () => {
   });
 });
 
-describe('after all of them', () => {
+describe('the end of these tests', () => {
   it.each(transports)(
-    'an allowed call over %s goes through, and nothing else',
+    'has one more allowed call over %s, which is the only one that the upstream receives',
     async (transport) => {
       expect(stage.recorder.take()).toBe('');
       expect(await stage.allowed(transport)).toMatch(/^POST [\s\S]*\{"amount":50\}$/);
     },
   );
 
-  it('every refusal is in the ledger for its own reason, and none is unexpected', async () => {
+  it('finds every refusal in the ledger with its reason, and none is internal.unexpected', async () => {
     expect(witness.recorded).toBeGreaterThan(100);
     await witness.agreesWithLedger(stage);
   });

@@ -52,7 +52,7 @@ function reasonsFor(name: string, becomes: string, denial: string): readonly str
 
 describe.each(tables)('a denied call disguised by %s', (_what, denial, disguises) => {
   describe.each(transports)('over %s', (transport) => {
-    it.each(disguises)('%s: nothing reaches the upstream', async (name, bytes, becomes) => {
+    it.each(disguises)('%s does not reach the upstream', async (name, bytes, becomes) => {
       const conversation = await stage.send(transport, bytes);
       expect(stage.recorder.take()).toBe('');
       witness.refused(conversation, reasonsFor(name, becomes, denial));
@@ -66,12 +66,12 @@ const becoming: Readonly<Record<string, readonly string[]>> = {
   invalid: ['proxy.request_invalid'],
 };
 
-describe('a denied call whose host is written as', () => {
+describe('a denied call with an unusual spelling of its host', () => {
   const both = spellings.flatMap((spelling) => [
     [...spelling, 'plain'] as const,
     [...spelling, 'connect'] as const,
   ]);
-  it.each(both)('%s: nothing reaches the upstream', async (_name, write, becomes, transport) => {
+  it.each(both)('%s does not reach the upstream', async (_name, write, becomes, transport) => {
     const place = placeAt(stage.recorder.plainPort);
     const authority = write(place.port);
     const form = transport === 'plain' ? 'absolute' : 'origin';
@@ -81,7 +81,7 @@ describe('a denied call whose host is written as', () => {
     witness.refused(conversation, becoming[becomes] ?? []);
   });
 
-  it.each(targets)('a target with %s: nothing reaches the upstream', async (...spelling) => {
+  it.each(targets)('in a target with %s does not reach the upstream', async (...spelling) => {
     const [, write, becomes]: Spelling = spelling;
     const { path, rest, authority, port } = placeAt(stage.recorder.plainPort);
     const bytes = `POST ${write(port)}${path} HTTP/1.1\r\nHost: ${authority}\r\n${rest}`;
@@ -91,16 +91,16 @@ describe('a denied call whose host is written as', () => {
   });
 });
 
-describe('after all of them', () => {
+describe('the end of these tests', () => {
   it.each(transports)(
-    'an allowed call over %s goes through, and nothing else',
+    'has one more allowed call over %s, which is the only one that the upstream receives',
     async (transport) => {
       expect(stage.recorder.take()).toBe('');
       expect(await stage.allowed(transport)).toMatch(/^POST [\s\S]*\{"amount":50\}$/);
     },
   );
 
-  it('every refusal is in the ledger for its own reason, and none is unexpected', async () => {
+  it('finds every refusal in the ledger with its reason, and none is internal.unexpected', async () => {
     expect(witness.recorded).toBeGreaterThan(500);
     await witness.agreesWithLedger(stage);
   });

@@ -40,7 +40,7 @@ function upstream(req: IncomingMessage, res: ServerResponse): void {
   }
 }
 
-describe('limits of a sidecar whose operator has set them', () => {
+describe('the configured limits of a sidecar', () => {
   let stage: TrafficStage;
   let passed: string;
   beforeAll(async () => {
@@ -86,35 +86,35 @@ describe('limits of a sidecar whose operator has set them', () => {
       'proxy.headers_too_large',
     ],
     [
-      'a head that trickles beyond SALLYPORT_HEAD_TIMEOUT_MS',
+      'a head that is sent for longer than SALLYPORT_HEAD_TIMEOUT_MS',
       () => 'GET http://a',
       'proxy.request_timeout',
     ],
     [
-      'a body silent for SALLYPORT_BODY_IDLE_MS',
+      'a body that pauses for SALLYPORT_BODY_IDLE_MS',
       () => headOf('POST', `${stage.open.http}/`, 'Content-Length: 100000\r\n'),
       'proxy.request_timeout',
     ],
     [
-      'an upstream that begins no answer within SALLYPORT_UPSTREAM_TIMEOUT_MS',
+      'an upstream without a response within SALLYPORT_UPSTREAM_TIMEOUT_MS',
       () => headOf('GET', `${stage.open.http}/silent`, 'Connection: close\r\n'),
       'upstream.timeout',
     ],
-  ])('%s is refused with its own reason', async (_what, bytes, reason) => {
+  ])('refuse %s with a specific reason', async (_what, bytes, reason) => {
     expect(reasonOf(await answerTo(bytes()))).toBe(reason);
   });
 
-  it('a body within SALLYPORT_MAX_BODY_BYTES passes', async () => {
+  it('accept a body within SALLYPORT_MAX_BODY_BYTES', async () => {
     expect(await answerTo(pay('{"amount":1}'))).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  it('an answer silent for SALLYPORT_UPSTREAM_IDLE_MS is broken off, not finished', async () => {
+  it('abort a response that pauses for SALLYPORT_UPSTREAM_IDLE_MS', async () => {
     const answer = await answerTo(headOf('GET', `${stage.open.http}/half`));
     expect(answer).toContain('content-length: 100');
     expect(answer).toMatch(/\r\n\r\nhalf$/);
   });
 
-  it('one tunnel beyond SALLYPORT_MAX_TUNNELS is refused, and one that is silent for SALLYPORT_TUNNEL_IDLE_MS makes room', async () => {
+  it('refuse a tunnel above SALLYPORT_MAX_TUNNELS, and end a tunnel that is silent for SALLYPORT_TUNNEL_IDLE_MS', async () => {
     const open = () => rawClient(stage.proxyPort, connectWithHello(passed, 'localhost'));
     const first = await open();
     await until('the first stands', () => first.text().includes('200 Connection'));
@@ -129,7 +129,7 @@ describe('limits of a sidecar whose operator has set them', () => {
     });
   });
 
-  it('a call beyond SALLYPORT_MAX_HELD_CALLS is refused without asking a human', async () => {
+  it('refuse a call above SALLYPORT_MAX_HELD_CALLS without opening an approval', async () => {
     const held = await rawClient(stage.proxyPort, pay('{"amount":20001}'));
     const waiting = async () => {
       const { body } = await stage.separate.api('GET', '/v1/approvals?status=pending');
@@ -145,7 +145,7 @@ describe('limits of a sidecar whose operator has set them', () => {
     next.socket.destroy();
   });
 
-  it('a connection beyond SALLYPORT_MAX_CONNECTIONS is told so; 2,000 at once cost little and do no harm', async () => {
+  it('refuse a connection above SALLYPORT_MAX_CONNECTIONS with a reason, also 2,000 at once with little memory', async () => {
     await idle();
     const before = stage.rss();
     const full = await Promise.all(Array.from({ length: 24 }, () => rawClient(stage.proxyPort)));
@@ -170,7 +170,7 @@ function attempt(port: number): Promise<void> {
   });
 }
 
-describe('a limit that cannot be', () => {
+describe('an invalid limit', () => {
   const read = (env: Record<string, string>) => readConfig({ env, readFile: () => '' });
 
   it.each([
@@ -187,11 +187,14 @@ describe('a limit that cannot be', () => {
     ['SALLYPORT_UPSTREAM_TIMEOUT_MS', '0', 'milliseconds from 1 to 86400000'],
     ['SALLYPORT_UPSTREAM_IDLE_MS', 'Infinity', 'milliseconds from 1 to 86400000'],
     ['SALLYPORT_DRAIN_MS', '-1', 'milliseconds from 0 to 86400000'],
-  ])('%s=%s is refused at start: which, and what it may be', (name, value, range) => {
-    expect(() => read({ [name]: value })).toThrow(`${name}: must be a whole number of ${range}`);
-  });
+  ])(
+    '%s=%s is refused at start with the name and the range of the setting',
+    (name, value, range) => {
+      expect(() => read({ [name]: value })).toThrow(`${name}: must be a whole number of ${range}`);
+    },
+  );
 
-  it('ends the program with 1 and that one line', async () => {
+  it('ends the program with code 1 and one line', async () => {
     const program = startProgram('proxy/start.ts', { SALLYPORT_MAX_BODY_BYTES: '1GB' });
     expect(await program.exited()).toBe(1);
     expect(program.output()).toBe(

@@ -59,14 +59,14 @@ describe('a host without bindings', () => {
     return raw(Number(new URL(bench.separate.proxyUrl).port), head);
   }
 
-  it('a rule can ask for TLS', async () => {
+  it('can be required by a rule to use TLS', async () => {
     expect(await get('/only-http')).toContain(' 200 ');
     const refused = await get('/only-https');
     expect(refused).toContain(' 403 ');
     expect(refused).toContain('policy.no_match');
   });
 
-  it('a refusal names what was judged, and the binding that was probably meant', async () => {
+  it('has refusals that name the judged action, and the binding with a similar host', async () => {
     const host = `127.0.0.1:${upstream.port}`;
     const answer = await get('/secret?token=hidden');
     const { error, details } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
@@ -84,7 +84,7 @@ describe('a host without bindings', () => {
     expect(answer).not.toContain('hidden');
   });
 
-  it('a refusal on a bound host names its binding', async () => {
+  it('differs from a bound host, whose refusals name its binding', async () => {
     const { body } = await bench.pay(1_000);
     expect(body.details).toEqual({
       tool: 'bank.pay',

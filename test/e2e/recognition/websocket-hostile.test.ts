@@ -17,7 +17,7 @@ const handshake =
   'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n' +
   `Sec-WebSocket-Key: ${key}\r\n`;
 
-describe('WebSockets, with an agent or an upstream that cheats', () => {
+describe('a WebSocket with a hostile agent or upstream', () => {
   let stage: TrafficStage;
   let url: string;
   let answer: (socket: Socket) => void;
@@ -66,7 +66,7 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     });
 
   it.each([
-    ['h2c beside another', 'Connection: Upgrade\r\nUpgrade: h2c, h2\r\n'],
+    ['h2c and another protocol', 'Connection: Upgrade\r\nUpgrade: h2c, h2\r\n'],
     ['h2c in a second header', `${handshake}Upgrade: h2c\r\n`],
     ['two protocols at once', handshake.replace('websocket', 'websocket, h2c')],
     ['another version', handshake.replace('13', '8')],
@@ -75,18 +75,21 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     ['a short key', handshake.replace(key, 'AAAA')],
     ['two keys', `${handshake}Sec-WebSocket-Key: ${key}\r\n`],
     ['two Upgrade headers', `${handshake}Upgrade: websocket\r\n`],
-    ['subprotocols that are none', `${handshake}Sec-WebSocket-Protocol: a b\r\n`],
+    ['malformed subprotocols', `${handshake}Sec-WebSocket-Protocol: a b\r\n`],
     ['a body', `${handshake}Content-Length: 5\r\n`, 'hello'],
     ['a chunked body', `${handshake}Transfer-Encoding: chunked\r\n`, '5\r\nhello\r\n0\r\n\r\n'],
-  ])('an upgrade with %s is refused before anything is sent', async (_what, headers, body = '') => {
-    const before = seen.length;
-    const text = await ask(headers, body);
-    expect(text).toMatch(/^HTTP\/1\.1 4\d\d /);
-    expect(['proxy.upgrade_refused', 'proxy.request_invalid']).toContain(reasonOf(text));
-    expect(seen).toHaveLength(before);
-  });
+  ])(
+    'is refused before anything is sent if the upgrade has %s',
+    async (_what, headers, body = '') => {
+      const before = seen.length;
+      const text = await ask(headers, body);
+      expect(text).toMatch(/^HTTP\/1\.1 4\d\d /);
+      expect(['proxy.upgrade_refused', 'proxy.request_invalid']).toContain(reasonOf(text));
+      expect(seen).toHaveLength(before);
+    },
+  );
 
-  it('a request behind a refused upgrade is not read', async () => {
+  it('is refused without reading a following request', async () => {
     const before = seen.length;
     const second = headOf('GET', `${stage.open.http}/`, 'Connection: close\r\n');
     const text = await ask(handshake.replace('13', '8'), second);
@@ -94,7 +97,7 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     expect(seen).toHaveLength(before);
   });
 
-  it('a refused upgrade whose agent stays is let go', async () => {
+  it('is closed after a refusal, even if the agent keeps the connection open', async () => {
     await until(
       'the start is over',
       async () => (await stage.metric('sallyport_connections')) <= 1,
@@ -125,24 +128,24 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
       'upstream.upgrade_refused',
     ],
     [
-      'the accept of another handshake',
+      'the accept value of another handshake',
       (socket) => socket.write(opening.replace(acceptOf(key), acceptOf('x')).concat('\r\n')),
       'upstream.upgrade_refused',
     ],
     [
-      'a subprotocol nobody offered',
+      'a subprotocol that was not offered',
       (socket) => socket.write(`${opening}Sec-WebSocket-Protocol: evil\r\n\r\n`),
       'upstream.upgrade_refused',
     ],
     [
-      'an extension nobody offered',
+      'an extension that was not offered',
       (socket) => socket.write(`${opening}Sec-WebSocket-Extensions: evil\r\n\r\n`),
       'upstream.upgrade_refused',
     ],
     ['nothing', () => {}, 'upstream.timeout'],
     ['a reset', (socket) => socket.resetAndDestroy(), 'upstream.reset'],
   ])(
-    'an upstream that answers %s: 502 or 504, and nothing of it reaches the agent',
+    'is refused with 502 or 504 if the upstream answers %s, which does not reach the agent',
     async (_what, talk, reason) => {
       answer = talk;
       const text = await ask(handshake);
@@ -153,7 +156,7 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     },
   );
 
-  it('the answer that opens it tells the decision and loses what leads past the sidecar', async () => {
+  it('has the decision in its 101 response, without headers that lead around the sidecar', async () => {
     answer = (socket) =>
       socket.end(`${opening}Alt-Svc: h3=":1"\r\nSallyport-Decision: allow\r\nX-Kept: yes\r\n\r\n`);
     const text = await ask(handshake);
@@ -165,7 +168,7 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     expect(text.toLowerCase()).not.toContain('alt-svc');
   });
 
-  it('what the agent names in Connection is not lost on the way', async () => {
+  it('keeps headers that the agent lists in Connection', async () => {
     answer = (socket) => socket.end(`${opening}\r\n`);
     expect(await ask(handshake.replace('Upgrade\r\n', 'Upgrade, Host\r\n'))).toMatch(
       /^HTTP\/1\.1 101 /,
@@ -173,7 +176,7 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
   });
 
   it.each(['agent', 'upstream'] as const)(
-    'when the %s closes its half and the other never does, both are let go',
+    'is closed on both sides if the %s closes its half and the other does not',
     async (first) => {
       let theirs: Socket | undefined;
       answer = (socket) => {
@@ -189,7 +192,7 @@ describe('WebSockets, with an agent or an upstream that cheats', () => {
     },
   );
 
-  it('a kill switch ends an open one at once; bytes both ways and the reason are sealed', async () => {
+  it('is ended at once by a kill switch, and bytes in both directions and the reason are sealed', async () => {
     answer = (socket) => socket.write(`${opening}\r\nhello`);
     const client = await rawClient(stage.proxyPort, headOf('GET', url, handshake));
     await until('it is open', () => client.text().includes('hello'));

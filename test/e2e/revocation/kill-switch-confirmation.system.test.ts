@@ -40,8 +40,8 @@ async function sidecarIds(): Promise<readonly string[]> {
   return ids;
 }
 
-describe('arming a kill switch and waiting', () => {
-  it('answers when both sidecars decide by it, whichever control plane they report to', async () => {
+describe('arming a kill switch with a time to wait', () => {
+  it('returns when both sidecars apply it, whichever control plane they report to', async () => {
     const ids = await sidecarIds();
     const tookMs: number[] = [];
     // Both are asked; more often only where the machine is too busy to show what it can.
@@ -62,7 +62,7 @@ describe('arming a kill switch and waiting', () => {
     expect(Math.min(...tookMs)).toBeLessThan(1_000);
   });
 
-  it('says at once who has not confirmed when it is told not to wait, and nothing when not asked', async () => {
+  it('returns the unconfirmed sidecars at once for a wait of 0, and no confirmations without a wait', async () => {
     const unasked = await arm(undefined);
     expect(unasked.body).not.toHaveProperty('confirmed');
     const armed = await arm(0);
@@ -72,7 +72,7 @@ describe('arming a kill switch and waiting', () => {
     expect((await disarm(armed.body.id, 10_000)).body.missing).toEqual([]);
   });
 
-  it('names a sidecar that stands still, and confirms once it goes on', async () => {
+  it('names a stopped sidecar, and confirms it after it continues', async () => {
     const ids = await sidecarIds();
     const { pid } = world.sidecars[1].program;
     process.kill(pid, 'SIGSTOP');
@@ -99,7 +99,7 @@ describe('arming a kill switch and waiting', () => {
     await disarmAll();
   });
 
-  it('confirms nothing that did not reach the bus', async () => {
+  it('confirms nothing if the bus is unavailable', async () => {
     await world.redis.stop();
     const armed = await arm(300);
     expect(armed.status).toBe(201);

@@ -31,8 +31,8 @@ const endedByKillSwitch = (tool: string, count = 1) =>
       ).length === count,
   );
 
-describe('arming a kill switch', () => {
-  it('ends what is open of that tool, one by one, and nothing else; each end is sealed', async () => {
+describe('an armed kill switch', () => {
+  it('for a tool ends its open calls only, and each end is sealed', async () => {
     const open = await streams.openAll();
     const tools = {
       a: 'feed.a',
@@ -71,7 +71,7 @@ describe('arming a kill switch', () => {
     await open.watch.close();
   }, 60_000);
 
-  it('against the agent ends all of it; new calls are refused until it is disarmed', async () => {
+  it('for an agent ends all of its open calls; new calls are refused until it is disarmed', async () => {
     await until('disarmed', async () => {
       const { status, body } = await streams.feed('a');
       await body?.cancel();
@@ -100,7 +100,7 @@ describe('arming a kill switch', () => {
     expect((await streams.bench.separate.api('GET', '/v1/evidence/verify')).body.ok).toBe(true);
   }, 60_000);
 
-  it('tells an MCP client in-band, and leaves its session alone', async () => {
+  it('is reported to an MCP client in-band, and its session remains open', async () => {
     const client = await streams.mcpClient();
     const id = await arm({ kind: 'block_tool', tool: 'mcp.crm.*' });
     await until('blocked', async () => (await client.callTool({ name: 'read' })).isError === true);
@@ -113,7 +113,7 @@ describe('arming a kill switch', () => {
     await client.close();
   });
 
-  it('that expires lets calls through when its time is over', async () => {
+  it('with an expiry allows calls again after that time', async () => {
     const expires_at = new Date(Date.now() + 3_000).toISOString();
     await arm({ kind: 'block_tool', tool: 'feed.b', expires_at });
     await until('blocked', async () => (await streams.feed('b', true)).status === 403);
@@ -121,7 +121,7 @@ describe('arming a kill switch', () => {
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
   });
 
-  it('blocks where the tenant only watches, too', async () => {
+  it('blocks calls of a tenant in monitor', async () => {
     const setMode = async (mode: string) => {
       const { status } = await streams.bench.separate.api('PATCH', '/v1/tenant/settings', { mode });
       expect(status).toBe(200);
@@ -143,7 +143,7 @@ describe('arming a kill switch', () => {
     await setMode('enforce');
   });
 
-  it('that forces strict refuses what no tool record covers', async () => {
+  it('that forces strict denies unregistered tools', async () => {
     const id = await arm({ kind: 'force_mode', mode: 'strict', tool: 'feed.b' });
     await until('forced', async () => (await streams.feed('b', true)).status === 403);
     expect(await (await streams.feed('b', true)).json()).toMatchObject({

@@ -35,7 +35,7 @@ async function setAgent(disabled: boolean): Promise<void> {
   expect((await api('PATCH', `/v1/agents/${agentId}`, { disabled })).status).toBe(200);
 }
 
-it('a disabled agent is the stated cause in log, readiness, refusals, fleet and `sallyport run`', async () => {
+it('a disabled agent is named as the cause in log, readiness, refusals, list and `sallyport run`', async () => {
   const { agentId, api } = bench.separate;
   await setAgent(true);
   const isNamed = async () => (await bench.pay(1)).body.reason_code === 'agent.disabled';
@@ -75,7 +75,7 @@ it('a disabled agent is the stated cause in log, readiness, refusals, fleet and 
   expect((await run(['sidecars', 'list'])).text).not.toContain('(disabled)');
 });
 
-it('a revoked sidecar is the stated cause, also after its restart', async () => {
+it('a revoked sidecar is named as the cause, also after its restart', async () => {
   const { api } = bench.separate;
   const { body } = await api('GET', '/v1/sidecars');
   const [sidecar] = body.sidecars as readonly { readonly id: string }[];
