@@ -170,7 +170,7 @@ const rawUses: Readonly<Record<string, string>> = {
   'control-plane/actions/state-query.ts': 'reads rows as Unverified; load-state.ts verifies them',
   'control-plane/agents/set-agent-status.ts': 'revokes passports, which only takes authority',
   'control-plane/approvals/consume-approval.ts': 'one conditional statement, then signChange',
-  'control-plane/approvals/settle-event-hashes.ts': 'sets an unsigned column from the ledger',
+  'control-plane/approvals/store-decision-hashes.ts': 'sets an unsigned column from the ledger',
   'control-plane/compliance/oversight-control.ts': 'counts for a report',
   'control-plane/integrity/active-versions.ts': 'names the tenants',
   'control-plane/integrity/baseline.ts': 'signs rows of earlier versions, once and unread',

@@ -165,7 +165,7 @@ describe('a committed change', () => {
     expect(held.map((replica) => replica.refused)).toEqual(held.map(() => 0));
   });
 
-  it('and leases are published again if Redis restarts empty', async () => {
+  it('is published again together with the leases if Redis restarts empty', async () => {
     const held = await openSidecars();
     const before = held[0]?.killSwitches.length ?? 0;
     await redis.restart();

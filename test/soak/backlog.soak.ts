@@ -13,7 +13,7 @@ import { startFaultBench } from '../support/system/fault-bench.ts';
 const backlog = 200_000;
 const growthBytesMax = 96 * 1024 ** 2;
 
-it('200,000 records that waited for a control plane long gone are sealed in their order, in bounded memory, while calls go on', async () => {
+it('200,000 records that waited for the control plane are sealed in order with bounded memory, while calls continue', async () => {
   const bench = await startFaultBench({ SALLYPORT_LOG_LEVEL: 'error' });
   const { separate } = bench;
   try {

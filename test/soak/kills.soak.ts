@@ -5,7 +5,7 @@ import { killUnderLoad } from '../support/system/kills.ts';
 const times = 200;
 
 it.each(['sidecar', 'control plane'] as const)(
-  `SIGKILL of the %s 200 times under load: every performed call has its decision, none twice`,
+  `after 200 SIGKILLs of the %s under load, every performed call has exactly one decision`,
   async (victim) => {
     const report = await killUnderLoad({ victim, times, seed: printedSeed() });
     process.stdout.write(`${victim}: ${JSON.stringify(report)}\n`);

@@ -87,7 +87,7 @@ async function measured(what: string, run: () => Promise<void>): Promise<number>
   return most - before;
 }
 
-it(`${slowPeers} agents that read nothing hold their upstreams back, and no memory`, async () => {
+it(`${slowPeers} agents that do not read slow their upstreams down, and use bounded memory`, async () => {
   const grown = await measured(`${slowPeers} slow readers`, async () => {
     for (let index = 0; index < slowPeers; index++) {
       const { socket } = await kept(headOf('GET', `${stage.open.http}/large`));
@@ -100,7 +100,7 @@ it(`${slowPeers} agents that read nothing hold their upstreams back, and no memo
   expect(grown).toBeLessThan(150);
 });
 
-it(`${slowPeers} agents whose bodies trickle are served, and others beside them`, async () => {
+it(`${slowPeers} agents that send their bodies slowly are served, and other agents too`, async () => {
   const grown = await measured(`${slowPeers} slow writers`, async () => {
     const clients: RawClient[] = [];
     for (let index = 0; index < slowPeers; index++) {
@@ -117,7 +117,7 @@ it(`${slowPeers} agents whose bodies trickle are served, and others beside them`
   expect(grown).toBeLessThan(60);
 });
 
-it(`${slowPeers} heads that trickle are answered 408, and others are served`, async () => {
+it(`${slowPeers} request heads that arrive slowly are answered with 408, and other requests are served`, async () => {
   const clients: Awaited<ReturnType<typeof kept>>[] = [];
   for (let index = 0; index < slowPeers; index++) clients.push(await kept('GET http://a'));
   const trickle = setInterval(() => {
@@ -130,7 +130,7 @@ it(`${slowPeers} heads that trickle are answered 408, and others are served`, as
   await letGo();
 });
 
-it(`${streams} event streams stay open in silence while others work, and each still gets its event`, async () => {
+it(`${streams} silent event streams stay open while other calls continue, and each still receives its event`, async () => {
   const grown = await measured(`${streams} idle event streams`, async () => {
     const clients: RawClient[] = [];
     for (let index = 0; index < streams; index++) {
@@ -149,7 +149,7 @@ it(`${streams} event streams stay open in silence while others work, and each st
   expect(grown).toBeLessThan(100);
 });
 
-it(`${attempts} connections beyond the limit cost little, and room is given back`, async () => {
+it(`${attempts} connections above the limit use little memory, and their slots are released`, async () => {
   const grown = await measured(`${attempts} attempts`, async () => {
     for (let begun = 0; begun < attempts; begun += attemptsAtOnce) {
       await Promise.all(Array.from({ length: attemptsAtOnce }, attempt));

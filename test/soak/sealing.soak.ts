@@ -5,7 +5,7 @@ import { killWhileSealing } from '../support/system/sealing-kills.ts';
 const times = Number(process.env.KILLS ?? 200);
 
 it(
-  `SIGKILL of the control plane ${times} times while four writers seal: nothing lost, nothing twice, always verifiable`,
+  `${times} SIGKILLs of the control plane while four writers seal lose and duplicate no event, and the ledger always verifies`,
   async () => {
     const report = await killWhileSealing({ times, seed: printedSeed(), withinMs: 25 * 60_000 });
     process.stdout.write(`sealing: ${JSON.stringify(report)}\n`);

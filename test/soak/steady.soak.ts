@@ -134,7 +134,7 @@ async function runLoad(totalMs: number) {
 }
 
 it(
-  `${perSecond} requests a second for ${minutes} minutes: no error, memory stays flat, everything is sealed`,
+  `${perSecond} requests a second for ${minutes} minutes cause no error, memory stays constant, and every event is sealed`,
   async () => {
     const idle = await Promise.all(
       Array.from({ length: idleStreams }, () =>

@@ -54,60 +54,68 @@ const transfers = {
   },
 };
 
-describe('1 GiB through the sidecar', () => {
+describe('1 GiB of data through the sidecar', () => {
   it.each([
     ['http', 'down'],
     ['http', 'up'],
     ['https', 'down'],
     ['https', 'up'],
-  ] as const)('%s, %s: every byte arrives, and memory stays flat', async (scheme, way) => {
-    // The first transfer fills the runtime's own pools, whatever its size; what comes after is ours.
-    const cold = stage.rss();
-    await transfers[way](stage.open[scheme]);
-    const before = stage.rss();
-    let most = before;
-    const watch = setInterval(() => {
-      most = Math.max(most, stage.rss());
-    }, 50);
-    const startedAt = performance.now();
-    const bytes = await transfers[way](stage.open[scheme]);
-    clearInterval(watch);
-    const seconds = (performance.now() - startedAt) / 1000;
-    const grown = most - before;
-    process.stdout.write(
-      `\n1 GiB ${scheme} ${way}: RSS ${cold.toFixed(0)} MiB, ${before.toFixed(0)} after the first, +${grown.toFixed(1)} at most within the second; ${(1024 / seconds).toFixed(0)} MiB/s\n`,
-    );
-    expect(bytes).toBe(totalBytes);
-    expect(grown).toBeLessThan(60);
-    expect(most - cold).toBeLessThan(160);
-  });
+  ] as const)(
+    'arrives completely over %s in the direction %s, and memory stays constant',
+    async (scheme, way) => {
+      // The first transfer fills the runtime's own pools, whatever its size; what comes after is ours.
+      const cold = stage.rss();
+      await transfers[way](stage.open[scheme]);
+      const before = stage.rss();
+      let most = before;
+      const watch = setInterval(() => {
+        most = Math.max(most, stage.rss());
+      }, 50);
+      const startedAt = performance.now();
+      const bytes = await transfers[way](stage.open[scheme]);
+      clearInterval(watch);
+      const seconds = (performance.now() - startedAt) / 1000;
+      const grown = most - before;
+      process.stdout.write(
+        `\n1 GiB ${scheme} ${way}: RSS ${cold.toFixed(0)} MiB, ${before.toFixed(0)} after the first, +${grown.toFixed(1)} at most within the second; ${(1024 / seconds).toFixed(0)} MiB/s\n`,
+      );
+      expect(bytes).toBe(totalBytes);
+      expect(grown).toBeLessThan(60);
+      expect(most - cold).toBeLessThan(160);
+    },
+  );
 });
 
-describe('an agent that goes away', () => {
-  it.each(['down', 'up'] as const)('within a transfer (%s) releases the upstream', async (way) => {
-    const stop = new AbortController();
-    let passed = 0;
-    const body = Readable.from(
-      (function* () {
-        for (const part of pieces()) {
-          passed += part.length;
-          if (passed > 64 * mebi) stop.abort();
-          yield part;
-        }
-      })(),
-      { highWaterMark: 1 },
-    );
-    const { agent: dispatcher, open } = stage;
-    const { signal } = stop;
-    if (way === 'up') {
-      const sending = request(`${open.https}/up`, { dispatcher, signal, method: 'PUT', body });
-      await expect(sending).rejects.toThrow();
-    } else {
-      const answer = await request(`${open.https}/down`, { dispatcher, signal });
-      answer.body.on('error', () => {});
-      await once(answer.body, 'data');
-      stop.abort();
-    }
-    await expect.poll(() => stage.metric('sallyport_calls_in_flight'), { timeout: 20_000 }).toBe(0);
-  });
+describe('an agent that disconnects', () => {
+  it.each(['down', 'up'] as const)(
+    'during a transfer (%s) releases the upstream connection',
+    async (way) => {
+      const stop = new AbortController();
+      let passed = 0;
+      const body = Readable.from(
+        (function* () {
+          for (const part of pieces()) {
+            passed += part.length;
+            if (passed > 64 * mebi) stop.abort();
+            yield part;
+          }
+        })(),
+        { highWaterMark: 1 },
+      );
+      const { agent: dispatcher, open } = stage;
+      const { signal } = stop;
+      if (way === 'up') {
+        const sending = request(`${open.https}/up`, { dispatcher, signal, method: 'PUT', body });
+        await expect(sending).rejects.toThrow();
+      } else {
+        const answer = await request(`${open.https}/down`, { dispatcher, signal });
+        answer.body.on('error', () => {});
+        await once(answer.body, 'data');
+        stop.abort();
+      }
+      await expect
+        .poll(() => stage.metric('sallyport_calls_in_flight'), { timeout: 20_000 })
+        .toBe(0);
+    },
+  );
 });

@@ -36,7 +36,7 @@ async function expectSent(calls: number, work: () => Promise<unknown>) {
   expect(upstream.seen.length - before).toBe(calls);
 }
 
-describe('an action that is refused by execute', () => {
+describe('execute', () => {
   it.each<[string, JsonObject, object]>([
     ['that a policy denies', { tool: 'shell' }, { decision: 'deny', reason_code: 'test.deny' }],
     ['that no policy allows', { tool: 'stray' }, { reason_code: 'policy.no_match' }],
@@ -52,7 +52,7 @@ describe('an action that is refused by execute', () => {
       { resource: 'invoice:../admin', args: { invoice: '../admin' } },
       { reason_code: 'args.resource_ambiguous' },
     ],
-  ])('sends nothing to the upstream if it is an action %s', async (_what, more, expected) => {
+  ])('sends nothing for an action %s', async (_what, more, expected) => {
     await expectSent(0, async () => {
       const answered = await run(more);
       expect(answered).toMatchObject({ executed: false, enforced: true, ...expected });
@@ -73,7 +73,7 @@ describe('an action that is refused by execute', () => {
     }
   });
 
-  it('is not sent by a binding whose row was changed directly in the database', async () => {
+  it('sends nothing if the row of the binding was changed directly in the database', async () => {
     await gateway.publish(rule('allow', 'forged'));
     await bind('forged');
     const upstreamUrl = { url: `https://${stage.host}/else/{invoice}`, method: 'POST' };
@@ -89,13 +89,13 @@ describe('an action that is refused by execute', () => {
     });
   });
 
-  it('is denied if the tool is outside the agent’s capabilities, even if a policy allows it', async () => {
+  it('denies a tool outside the agent’s capabilities, even if a policy allows it', async () => {
     const narrow = await gateway.agent('narrow', ['crm.*']);
     const answered = await run({ agent_id: narrow });
     expect(answered).toMatchObject({ executed: false, reason_code: 'passport.tool_not_allowed' });
   });
 
-  it('is denied for a disabled agent, also in monitor mode', async () => {
+  it('denies a disabled agent, also in monitor mode', async () => {
     const gone = await gateway.agent('gone');
     await services.db.agent.update({
       where: { id: Number(gone) },
@@ -111,12 +111,12 @@ describe('an action that is refused by execute', () => {
     });
   });
 
-  it('gets 401 without a passport in strict mode', async () => {
+  it('returns 401 without a passport in strict mode', async () => {
     const answered = await send({ mode: 'strict' });
     expect(answered).toMatchObject({ status: 401, body: { reason_code: 'passport.missing' } });
   });
 
-  it('gets 429 beyond the tenant’s budget', async () => {
+  it('returns 429 beyond the tenant’s budget', async () => {
     const few = { requestsPerMinute: { tenant: 1, control: 1, sidecar: 1, address: 1 } };
     const api = await startApi(actionRoutes(services), services, { limits: few });
     const ask = () =>
@@ -130,12 +130,12 @@ describe('an action that is refused by execute', () => {
     expect(answered.headers.get('retry-after')).toMatch(/^\d+$/);
   });
 
-  it('gets 400 if its body is invalid', async () => {
+  it('returns 400 for an invalid body', async () => {
     const answered = await gateway.post('/v1/actions/execute', { tool: 'pay' }, stage.key);
     expect(answered).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('is denied over plain HTTP unless the credential is bound to that port', async () => {
+  it('denies plain HTTP unless the credential is bound to that port', async () => {
     await gateway.publish(rule('allow', 'plain'));
     await bind('plain', { upstream: { url: 'http://plain.example/{invoice}', method: 'POST' } });
     const credential = { name: 'plain', secret: 's3cret-of-plain', inject: { in: 'bearer' } };

@@ -27,7 +27,7 @@ const codes = ({ errors }: Awaited<ReturnType<typeof validate>>) =>
   errors.map(({ reason_code }) => reason_code);
 
 describe('validating an agent', () => {
-  it('returns that the agent is active, and its capabilities', async () => {
+  it('returns the status and the capabilities of an active agent', async () => {
     expect(await validate()).toEqual({
       valid: true,
       agent_id,
@@ -90,7 +90,7 @@ describe('validating an agent', () => {
     expect(JSON.stringify(report)).not.toContain('private');
   });
 
-  it('returns that the agent is disabled', async () => {
+  it('returns the status of a disabled agent', async () => {
     const id = Number(await gateway.agent('disabled', ['pay']));
     await gateway.owner.call(updateAgent, { params: { id }, body: { disabled: true } });
     const report = await validate({ agent_id: id });

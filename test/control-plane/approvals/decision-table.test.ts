@@ -122,12 +122,12 @@ async function whenManifestApproved(action: ApprovalAction, to: ApprovalState | 
   expect(await decide(id, act(action), adminKey)).toMatchObject({ body: { status: to } });
 }
 
-describe('the right to decide', () => {
+describe('the right to decide an approval', () => {
   const deciders: readonly Role[] = ['approver', 'admin', 'owner'];
   const matrix = deciders.flatMap((minRole) => roles.map((role) => ({ minRole, role })));
 
   it.each(matrix)(
-    'requires the role $minRole if the rule names it: $role',
+    'depends on the role: $role, if the rule requires $minRole',
     async ({ minRole, role }) => {
       const { id } = await desk.request({ tool: `needs.${minRole}` });
       const scope = role === 'gateway' ? 'gateway' : 'tenant';
@@ -185,7 +185,7 @@ describe('the right to decide', () => {
     expect(await decide(id, { action: 'approve' }, key)).toMatchObject({ status: 403 });
   });
 
-  it('counts one person with two keys and two spellings of a name once', async () => {
+  it('is held once by a person with two keys and two spellings of a name', async () => {
     const { id } = await desk.request({ tool: 'two' });
     const { api } = desk.gateway;
     const first = await api.key({ role: 'approver', principal: 'anna' });

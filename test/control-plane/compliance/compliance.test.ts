@@ -107,7 +107,7 @@ describe('a control', () => {
     expect(await whileArmed(forOneTool)).toEqual(insufficientForce);
   });
 
-  it('fails for every documented reason in one of these tests', () => {
+  it('has a test for every documented reason to fail', () => {
     const made = new Set([...damages.map(({ reason }) => reason), ...elsewhere]);
     expect(
       Object.values(controlReasons)
@@ -185,7 +185,7 @@ describe('a ledger that is too long to be verified at once', () => {
     expect((await state()).reasons).toEqual([]);
   });
 
-  it('fails if too many events were sealed since, or if the last whole verification is too old', async () => {
+  it('is reported as stale if too many events were sealed since, or if the last whole verification is too old', async () => {
     const { services } = stage.gateway;
     await verifyChain(services, 'default');
     for (let asked = 0; asked < 5; asked++) await stage.ask();
@@ -196,7 +196,7 @@ describe('a ledger that is too long to be verified at once', () => {
     expect((await state()).reasons).toEqual(['verification_stale']);
   });
 
-  it('fails for a problem that an earlier verification found, and for acknowledged events that are missing', async () => {
+  it('is reported with a problem that an earlier verification found, and with missing acknowledged events', async () => {
     const { services } = stage.gateway;
     await changeVerification(services, 'default', (before) => ({ ...before, lostPosition: 99 }));
     expect((await state()).reasons).toContain('evidence_lost');

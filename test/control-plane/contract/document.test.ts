@@ -134,7 +134,7 @@ const requests = operations.flatMap(({ operationId, parameters = [], requestBody
   ),
 ]);
 
-describe('a schema of a request', () => {
+describe('the schema of a request', () => {
   it.each(requests)('of %s is closed and bounded in every field', (at, schema) => {
     const problems = [...within(schema, at)].flatMap(([place, one]) => problemOf(place, one) ?? []);
     const where = [...within(schema, at)].filter(([place, one]) => problemOf(place, one));
@@ -150,7 +150,7 @@ describe('a schema of a request', () => {
     },
   );
 
-  it.each(requests)('of %s gives ids a pattern', (at, schema) => {
+  it.each(requests)('of %s has a pattern for each id', (at, schema) => {
     const ids = [...within(schema, at)].filter(
       ([place, { type }]) => /(^|[._:])id$|_id$/.test(place) && type === 'string',
     );

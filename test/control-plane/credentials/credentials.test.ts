@@ -235,7 +235,7 @@ describe('a removed credential', () => {
     expect(await credentialsOfAgent(services, 'r6', agentId)).toEqual([]);
   });
 
-  it('never leads back to a credentials version that sidecars have seen, whatever is stored next', async () => {
+  it('is followed by credentials versions that sidecars have not seen, whatever is stored next', async () => {
     const { body: old } = await store('r7', body({ name: 'old' }));
     for (let count = 0; count < 4; count++) await store('r7', body({ name: 'old' }));
     await store('r7', body({ name: 'kept' }));

@@ -51,7 +51,7 @@ const policy = {
   ],
 } as unknown as PolicyDefinition;
 
-describe('a stored decision as a policy case', () => {
+describe('the export of a stored decision as a policy case', () => {
   it.each(['pay', 'shell', 'refund', 'mail', 'unheard.of'])(
     'has the same outcome for %s when the published policies evaluate it again',
     async (tool) => {
@@ -129,7 +129,7 @@ describe('a stored decision as a policy case', () => {
   });
 });
 
-describe('exporting a policy case', () => {
+describe('the export of a policy case', () => {
   it.each(['ev_00000000000000000000000000000000', 'nonsense', '1'])(
     'refuses an unknown event: %s',
     async (id) => {

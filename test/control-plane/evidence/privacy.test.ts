@@ -76,8 +76,8 @@ const verified = async () => {
   return report;
 };
 
-describe('stored arguments', () => {
-  it('are a digest and a shape by default', async () => {
+describe('the stored form of arguments', () => {
+  it('is a digest and a shape by default', async () => {
     expect(await owner.call(getTenantSettings)).toMatchObject({
       evidence_arguments: 'digest',
       sensitive_fields: [],
@@ -87,7 +87,7 @@ describe('stored arguments', () => {
     expect((await stage.sealed(id)).event.data).not.toHaveProperty('args_kept_digest');
   });
 
-  it('are the redacted values, encrypted outside the ledger, if the tenant enables it', async () => {
+  it('is the redacted values, encrypted outside the ledger, if the tenant enables it', async () => {
     await settings('redacted', ['memo']);
     const args = { amount: 5, memo: 'divorce', to: 'dana@customer.example', note: 'Quarterly' };
     const id = await decided({ args });
@@ -106,7 +106,7 @@ describe('stored arguments', () => {
     });
   });
 
-  it('are shown as unproven if they differ from what was sealed', async () => {
+  it('is shown as unproven if it differs from what was sealed', async () => {
     await settings('redacted');
     const [one, two] = [await decided({ args: { n: 1 } }), await decided({ args: { n: 2 } })];
     await settings('digest');
@@ -126,7 +126,7 @@ describe('stored arguments', () => {
     expect(await refusalOf(kept(one))).toMatchObject({ code: 'credential.unreadable' });
   });
 
-  it('belong to one tenant, and so does their setting', async () => {
+  it('belongs to one tenant, and so does its setting', async () => {
     await settings('redacted');
     const id = await decided();
     await settings('digest');
@@ -142,7 +142,7 @@ describe('stored arguments', () => {
     expect(await other.call(getTenantSettings)).toMatchObject({ evidence_arguments: 'digest' });
   });
 
-  it('are a digest and a shape if the setting cannot be read', async () => {
+  it('is a digest and a shape if the setting cannot be read', async () => {
     await settings('redacted');
     const { pool, clock } = stage.gateway.services;
     clock.advance(1_000);

@@ -91,7 +91,7 @@ const shown: readonly Shown[] = [
   },
 ];
 
-describe('a row that was forged in the database appears in no list and no single read:', () => {
+describe('a row that was forged in the database is absent from every list and every single read:', () => {
   it.each(shown)('$table', async ({ table, change, id: column, list, one }) => {
     const { pool } = stage.gateway.services;
     // The caller's own key must go on being believed.

@@ -16,7 +16,7 @@ import { incidentsOf } from './forgery-stage.ts';
 const { gateway, issue, renew, refused } = await renewalStage();
 afterAll(() => gateway.close());
 
-describe('a passport whose row was changed directly in the database is not renewed:', () => {
+describe('a passport is not renewed if its row was changed directly in the database:', () => {
   const { services } = gateway;
 
   it.each([
@@ -34,7 +34,7 @@ describe('a passport whose row was changed directly in the database is not renew
     await until(async () => (await incidentsOf(services, 'default', forgery)).length === 1);
   });
 
-  it('another kind', async () => {
+  it('another kind of passport', async () => {
     const { token, claims } = await issue();
     const turn = (kind: string) =>
       services.pool.query('update passport set kind = $1 where jti = $2', [kind, claims.jti]);
@@ -44,7 +44,7 @@ describe('a passport whose row was changed directly in the database is not renew
     expect((await renew(token)).replaces).toBe(claims.jti);
   });
 
-  it('a row copied from another passport for a passport that was never issued', async () => {
+  it('the row of another passport, copied to a jti that was never issued', async () => {
     const { token, claims } = await issue();
     const other = await issue();
     await services.pool.query('delete from passport where jti = $1', [claims.jti]);

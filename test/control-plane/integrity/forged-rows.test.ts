@@ -28,7 +28,7 @@ async function expectRefused(forgery: Parameters<typeof forge>[1]): Promise<void
   expect(incidents).toBe(1);
 }
 
-describe('a row that was changed directly in the database has no effect on decisions:', () => {
+describe('a row has no effect on decisions if it was changed directly in the database:', () => {
   it.each([
     ['a looser mode of the tenant', `update tenant set mode = 'monitor' where id = 'default'`],
     ['another name of the tenant', `update tenant set name = 'else' where id = 'default'`],
@@ -231,7 +231,7 @@ describe('a row that was changed directly in the database has no effect on decis
   });
 });
 
-describe('an approval that was changed directly in the database has no effect:', () => {
+describe('an approval has no effect if it was changed directly in the database:', () => {
   const stored = (id: number) => stage.services.db.approval.findUniqueOrThrow({ where: { id } });
 
   it.each([

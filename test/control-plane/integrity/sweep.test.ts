@@ -57,7 +57,7 @@ async function armed(): Promise<string> {
   return (await gateway.owner.call(armKillSwitch, { body })).id;
 }
 
-describe('all actions of a tenant are denied after a writer in the database', () => {
+describe('all actions of a tenant are denied if a writer in the database', () => {
   it.each([
     [
       'disarmed a kill switch',
@@ -108,7 +108,7 @@ describe('all actions of a tenant are denied after a writer in the database', ()
   });
 });
 
-describe('all actions of a tenant are denied after a writer in the database deletes', () => {
+describe('all actions of a tenant are denied if a writer in the database deletes', () => {
   it('a user whose role a policy denies', async () => {
     await putUser(gateway.services, { tenantId: 'default', principal: 'owner' } as Caller, {
       id: 'denied-by-role',

@@ -61,7 +61,7 @@ async function versionInForce(): Promise<number> {
   return version;
 }
 
-describe('the confirmation of a kill switch', () => {
+describe('the confirmation of a kill switch by sidecars', () => {
   it('is expected from nobody if no sidecar is enrolled', async () => {
     const { status, body } = await arm({ wait_ms: 10_000 });
     expect([status, body]).toMatchObject([201, { confirmed: [], missing: [], silent: [] }]);

@@ -55,7 +55,7 @@ const decisionOn = async (tenantId: string, more: object = {}) => {
 };
 
 describe('a kill switch', () => {
-  it('disarmed again returns the first disarming and records no second event', async () => {
+  it('is listed, published and recorded when it is armed and when it is disarmed', async () => {
     const armed = await arm('t1', { kind: 'block_tool', tool: 'payments.*' });
     expect(armed.status).toBe(201);
     expect(armed.body).toMatchObject({
@@ -80,7 +80,7 @@ describe('a kill switch', () => {
     expect(events[0]).toMatchObject({ tool: 'payments.*', data: { by: 'alice' } });
   });
 
-  it('armed twice with one idempotency key is armed once, and another payload is refused', async () => {
+  it('disarmed again returns the first disarming and records no second event', async () => {
     const armed = await arm('t2', { kind: 'block_tool', tool: 'x' });
     const first = await disarm('t2', armed.body?.id);
     clock.advance(1_000);
@@ -89,7 +89,7 @@ describe('a kill switch', () => {
     expect(types.filter((type) => type === 'kill_switch.disarmed')).toHaveLength(1);
   });
 
-  it('armed twice under one idempotency key is one, and another payload is refused', async () => {
+  it('armed twice with one idempotency key is armed once, and another payload is refused', async () => {
     const body = { kind: 'block_agent', agent_id: agentOf('t3'), idempotency_key: 'once' };
     const answers = await Promise.all([arm('t3', body), arm('t3', body), arm('t3', body)]);
     expect(new Set(answers.map((answer) => answer.body?.id)).size).toBe(1);

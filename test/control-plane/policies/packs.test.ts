@@ -145,7 +145,7 @@ const happy = [
 ] as const;
 
 describe('installing a policy pack', () => {
-  it('is tested for every pack', () => {
+  it('has a test for every pack', () => {
     expect(happy.map(([pack]) => pack).sort()).toEqual(names);
   });
 

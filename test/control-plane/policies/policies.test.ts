@@ -116,7 +116,7 @@ describe('creating a policy', () => {
     expect(error.details).toMatchObject({ status: 402, feature: 'policies', min_tier: 'team' });
   });
 
-  it('is not possible above the limit of the plan in concurrent requests', async () => {
+  it('is refused above the limit of the plan in concurrent requests, too', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'busy', name: 'busy', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'busy' });

@@ -147,7 +147,7 @@ describe('a developer', () => {
     }
   });
 
-  it('is checked against the tools that are sealed in a credential, not those in its row', async () => {
+  it('is checked against the sealed tools of a credential, not those in its row', async () => {
     const where = { tenantId: 'default', name: 'payments' };
     await gateway.services.db.credential.updateMany({ where, data: { tools: ['nothing'] } });
     const error = await refusalOf(register(developer, 'payments.refund'));

@@ -64,7 +64,7 @@ const records = (count: number, by = sidecar) => Array.from({ length: count }, (
 const idsOf = (of: readonly { readonly event: { readonly id: string } }[]) =>
   of.map(({ event }) => event.id);
 
-describe('a batch that was changed in transit is refused with a specific reason, and accepted when it is sent unchanged', () => {
+describe('a batch that was changed in transit is refused with a specific reason, and accepted when it is sent unchanged:', () => {
   const cases: [string, (lines: string[]) => string[], string][] = [
     [
       'a byte changed',

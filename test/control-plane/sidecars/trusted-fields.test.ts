@@ -274,6 +274,6 @@ it('every field with a claim has a hostile case', () => {
   expect(Object.keys(hostile).toSorted()).toEqual(claiming.toSorted());
 });
 
-it.each(claiming)('a false value gives a sidecar no advantage in %s', async (field) => {
+it.each(claiming)('a sidecar gains no advantage from a false value in %s', async (field) => {
   await hostile[field]?.();
 });

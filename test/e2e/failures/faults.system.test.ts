@@ -11,7 +11,7 @@ import {
 const decisions = (events: LedgerEvent[], reason: string) =>
   events.filter((event) => event.type === 'decision' && event.reason_code === reason);
 
-describe('an undecidable call is denied with its own reason, which is sealed', () => {
+describe('a failing call gets its own reason, which is sealed', () => {
   let bench: FaultBench;
   beforeAll(async () => {
     bench = await startFaultBench();
@@ -200,7 +200,7 @@ describe('without the control plane', () => {
     }
   });
 
-  it('that was killed during 500 concurrent calls, every performed call has one decision and one outcome', async () => {
+  it('every performed call has one decision and one outcome, also if 500 calls are running when it is killed', async () => {
     const bench = await startFaultBench();
     try {
       const calls = Array.from({ length: 500 }, (_, n) =>

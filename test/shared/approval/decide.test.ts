@@ -116,7 +116,7 @@ describe('the right to decide', () => {
     ['admin', 'cfo', false],
     ['owner', 'cfo', true],
     ['approver', '', false],
-  ])('for role %s if %s is required: %s', (role, minRole, may) => {
+  ])('is given to role %s if %s is required: %s', (role, minRole, may) => {
     const outcome = judge({ decider: { principal: 'bob', role }, approval: { minRole } });
     expect(outcome.ok).toBe(may);
     if (!outcome.ok) expect(outcome.code).toBe('approval.role_insufficient');
@@ -275,10 +275,10 @@ describe('a quorum of two', () => {
   });
 });
 
-describe('a condition that a decider set', () => {
+describe('the conditions of a decision', () => {
   const asked = (action: ApprovalAction) => [{ principal: 'carol', role: 'approver', action }];
 
-  it('requires re-authentication in any later state', () => {
+  it('include re-authentication in any later state', () => {
     const attempt: Change = {
       approval: { status: 'context_requested' },
       votes: asked('require_reauth'),
@@ -287,7 +287,7 @@ describe('a condition that a decider set', () => {
     expect(judge({ ...attempt, reauthenticated: true })).toMatchObject({ status: 'approved' });
   });
 
-  it('requires the approval of the tool in any later state', () => {
+  it('include the approval of the tool in any later state', () => {
     const attempt: Change = {
       approval: { status: 'escalated' },
       votes: asked('require_tool_reapproval'),
@@ -297,7 +297,7 @@ describe('a condition that a decider set', () => {
   });
 
   it.each(['modify', 'require_tool_reapproval'] as const)(
-    'cannot be set for a tool approval with %s',
+    'exclude the act %s for the approval of a tool',
     (action) => {
       expect(judge({ action, approval: { kind: 'tool' } })).toMatchObject({
         code: 'approval.transition_invalid',

@@ -19,7 +19,7 @@ const sidecar = ['proxy/main.ts'];
 const controlPlane = ['control-plane/main.ts'];
 const cli = ['cli/main.ts', 'approvals', 'list'];
 
-describe('a setting without a URL scheme', () => {
+describe('a URL setting without a scheme', () => {
   it.each([
     [sidecar, 'SALLYPORT_CONTROL_PLANE_URL', 'localhost:8700', 'https://sallyport.example'],
     [sidecar, 'SALLYPORT_CONTROL_PLANE_URL', '10.0.0.1:8700', 'https://sallyport.example'],

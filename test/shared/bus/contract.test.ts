@@ -286,7 +286,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.claim(tenant, 'jti', 150)).status).toBe('taken');
   });
 
-  it('returns the epoch since when claims are stored, which does not change', async () => {
+  it('returns the time since which claims are stored, which does not change', async () => {
     const before = Date.now();
     const bus = await open(kind);
     const tenant = newTenant();

@@ -233,7 +233,7 @@ describe('claims in Redis', () => {
     expect(after.epochMs).toBeGreaterThan(before.epochMs);
   });
 
-  it('are not guaranteed by a Redis with a slow clock for the time before its start', async () => {
+  it('have an epoch from the faster clock if the clock of Redis is behind', async () => {
     const redis = await start();
     const ahead = { now: () => Date.now() + 60_000, monotonic: systemClock.monotonic };
     const bus = await openBus({ redisUrl: redis.url, log: silentLog, clock: ahead });
@@ -305,7 +305,7 @@ describe('the Redis server', () => {
     await until(() => isClaimed('c'));
   });
 
-  it('is distinguished if it does not answer from one that hides its policy', async () => {
+  it('is reported differently if it does not answer and if it hides its policy', async () => {
     const redis = await start();
     const client = raw(redis);
     expect(await readEviction(client, silentLog)).toEqual({ policy: 'noeviction' });
@@ -360,7 +360,7 @@ describe('the Redis server', () => {
     expect(new Set([...all, keys.counter('{b}')].map(slotText)).size).toBe(1);
   });
 
-  it('runs scripts again that it lost', async () => {
+  it('receives its scripts again after it lost them', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.claim('t', 'a', 1_000);

@@ -38,7 +38,7 @@ describe('a signed webhook', () => {
   });
 
   it.each(['', 'whsec_', 'MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', webhookSecret(Buffer.alloc(23))])(
-    'is refused with the secret %j',
+    'cannot be created with the invalid secret %j',
     (weak) => {
       expect(() => webhookHeaders(message, [weak])).toThrow(/24 to 64 bytes/);
     },

@@ -161,7 +161,7 @@ describe('an intersection that exceeds its work budget', () => {
   const apart = `${'*a'.repeat(100)}.*b`;
   const few = () => ({ steps: 1_000 });
 
-  it('counts as none when secrets are delivered, and as one when they are invalidated', () => {
+  it('is assumed absent when secrets are delivered, and present when they are invalidated', () => {
     expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool', few())).toBe(false);
     expect(globsMayIntersect([long], [apart], 'tool', few())).toBe(true);
   });

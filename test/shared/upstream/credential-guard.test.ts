@@ -171,7 +171,7 @@ describe('a compressed body without a Content-Encoding', () => {
   const packings: [string, (bytes: Buffer) => Buffer][] = [
     ['gzip', gzipSync],
     ['deflate', deflateSync],
-    ['deflate, hardly packed', (bytes) => deflateSync(bytes, { level: 1 })],
+    ['deflate at level 1', (bytes) => deflateSync(bytes, { level: 1 })],
     ['zstd', zstdCompressSync],
   ];
   const random = randomBytes(3 * 1024 * 1024);
@@ -232,7 +232,7 @@ describe('a compressed body without a Content-Encoding', () => {
   );
 });
 
-describe('a response without the secret is forwarded unchanged', () => {
+describe('a response without the secret', () => {
   it.each([
     '',
     secret.slice(0, -1),
@@ -243,7 +243,7 @@ describe('a response without the secret is forwarded unchanged', () => {
     'a+b+c',
     'a&b&#1;&#x;&;&amp;&bogus;&',
     'sk_live_sk_live_',
-  ])('with %j', (body) => {
+  ])('is forwarded unchanged: %j', (body) => {
     for (const size of [1, 3, 1000]) {
       const { passed, cut } = pass(reflectionFilter([secret]), split(Buffer.from(body), size));
       expect(cut).toBe(false);
@@ -251,7 +251,7 @@ describe('a response without the secret is forwarded unchanged', () => {
     }
   });
 
-  it('for any bytes, split anywhere', () => {
+  it('is forwarded unchanged for any bytes, split anywhere', () => {
     const pieces = fc.array(
       fc.constantFrom(
         'sk_live_4e',
@@ -279,7 +279,7 @@ describe('a response without the secret is forwarded unchanged', () => {
     );
   });
 
-  it('while any secret is found in any text that contains it, split anywhere', () => {
+  it('is distinguished from any text that contains a secret, split anywhere', () => {
     const any = fc.string({ minLength: 4, maxLength: 30 });
     const spell = fc.constantFrom<(value: string) => string>(
       (value) => value,
@@ -307,7 +307,7 @@ describe('a response without the secret is forwarded unchanged', () => {
     );
   });
 
-  it('while any secret is found in any spelling of its characters, split at every byte', () => {
+  it('is distinguished from any spelling of a secret’s characters, split at every byte', () => {
     const spellings = [
       (one: string) => one,
       (one: string) => one.toUpperCase(),
@@ -348,12 +348,12 @@ describe('a response without the secret is forwarded unchanged', () => {
     );
   });
 
-  it('if a short secret appears in another case', () => {
+  it('may contain a short secret in another case', () => {
     expect(pass(reflectionFilter(['admin']), [Buffer.from('Admin')]).cut).toBe(false);
     expect(pass(reflectionFilter(['admin']), [Buffer.from('an admin')]).cut).toBe(true);
   });
 
-  it('event by event, and only a possible start of the secret is delayed', () => {
+  it('is forwarded event by event, and only a possible start of the secret is delayed', () => {
     const filter = reflectionFilter([secret]);
     filter.head(200, { 'content-type': 'text/event-stream' });
     const event = Buffer.from('data: {"a":1}\n\n');
@@ -362,7 +362,7 @@ describe('a response without the secret is forwarded unchanged', () => {
     expect(filter.chunk?.(Buffer.from('ater\n\n'), false)).toEqual(Buffer.from('sk_later\n\n'));
   });
 
-  it('if it is binary and the secret is after the first MiB', () => {
+  it('is scanned for its first MiB only if it is binary', () => {
     const headers = { 'content-type': 'application/octet-stream' };
     const mebi = Buffer.alloc(1024 * 1024, 'x');
     expect(pass(reflectionFilter([secret]), [Buffer.from(secret), mebi], headers).cut).toBe(true);
@@ -370,7 +370,7 @@ describe('a response without the secret is forwarded unchanged', () => {
     expect(pass(reflectionFilter([secret]), [mebi, Buffer.from(secret)]).cut).toBe(true);
   });
 
-  it('if there is no secret to search for', () => {
+  it('is not scanned if there is no secret', () => {
     expect(reflectionFilter([]).head(200, text)).toBe('pass');
     expect(reflectionFilter(['']).head(200, text)).toBe('pass');
   });

@@ -62,7 +62,7 @@ const calls = fc.array(call, { maxLength: 60 });
 const moment = fc.integer({ min: -hourMs, max: 90 * hourMs }).map((ms) => startMs + ms);
 
 describe('windows of minute buckets', () => {
-  it('equal a list of all calls, in any order from any source', () => {
+  it('count the same as a list of all calls, in any order from any source', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const counted = all.filter(({ isGivenBack }) => !isGivenBack);

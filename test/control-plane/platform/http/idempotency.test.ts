@@ -91,7 +91,7 @@ describe('a repeated idempotency key', () => {
     expect(runs()).toBe(2);
   });
 
-  it('that many requests use at once on several control planes runs once', async () => {
+  it('runs once if many requests use it at once on several control planes', async () => {
     const { run, runs } = counted();
     const asked = fresh();
     const replicas = [services, { ...services }];

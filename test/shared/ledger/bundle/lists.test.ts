@@ -54,7 +54,7 @@ describe('the CSV export', () => {
   );
 });
 
-describe('Markdown', () => {
+describe('the Markdown export', () => {
   it.each(['a|b', 'x\ny', '<script>', '[x](http://x)', '`', '-->', '*b*', '\\|', '\u202e'])(
     'keeps %j in its cell',
     async (resource) => {

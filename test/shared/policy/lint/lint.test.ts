@@ -200,7 +200,7 @@ describe('linting two rules', () => {
     },
   );
 
-  it('reports a deny for a part of an allow with severity info', () => {
+  it('reports with severity info a deny for a part of an allow', () => {
     const mail: Terse = ['args.kind', '==', 'gift'];
     const findings = lint(rule('a', 'allow', refund), rule('b', 'deny', refund, mail));
     expect(findings).toMatchObject([{ kind: 'contradiction', severity: 'info' }]);

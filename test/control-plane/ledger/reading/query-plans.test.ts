@@ -56,7 +56,7 @@ const filters: readonly [string, () => EvidenceFilters][] = [
   ['type', () => ({ type: 'decision' })],
   ['type with few events', () => ({ type: 'approval.decided' })],
   ['from, early', () => ({ from: timeAt(0.1) })],
-  ['from, shortly before the end', () => ({ from: timeAt(0.85) })],
+  ['from, well before the end', () => ({ from: timeAt(0.85) })],
   ['from, late', () => ({ from: timeAt(0.99) })],
   ['from, after all events', () => ({ from: timeAt(2) })],
   ['to, before all events', () => ({ to: timeAt(-0.1) })],

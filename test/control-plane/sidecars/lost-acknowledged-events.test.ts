@@ -105,7 +105,7 @@ async function uploadShowing(ledger: LedgerAcknowledgement | undefined, by = sid
 }
 
 describe('a ledger that lost acknowledged events', () => {
-  it('in a restore of an older backup refuses uploads, raises one alarm, and accepts them after the loss is accepted', async () => {
+  it('refuses uploads after the restore of an older backup, raises one alarm, and accepts them after the loss is accepted', async () => {
     start();
     await write(3);
     await uploaded();

@@ -29,7 +29,7 @@ async function withTrigger<Result>(
   }
 }
 
-describe('a row that is changed in the database between its verification and its signing is not signed:', () => {
+describe('a row is not signed if it was changed in the database after its verification:', () => {
   it('a policy that was restored between two statements of a decision', async () => {
     const { services, gateway } = stage;
     const rules_json = { id: 'quick', version: 1, rules: [] };

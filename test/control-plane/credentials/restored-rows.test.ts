@@ -96,7 +96,7 @@ describe('a removed credential whose row is restored directly in the database', 
     await remove(id);
   });
 
-  it('is found by the sweep without being used, and does not affect other calls', async () => {
+  it('is found by the sweep without being used, and other calls continue', async () => {
     const { id } = await store('a-swept');
     await keep(id);
     await remove(id);

@@ -108,8 +108,8 @@ async function approved(parts: object, args: object, grant?: object): Promise<vo
 const others = [
   ['metadata', { _meta: { progressToken: 1, account: 'other' } }],
   ['a task', { task: { ttl: 1000 } }],
-  ['answers', { inputResponses: { payee: { action: 'accept', content: { to: 'me' } } } }],
-  ['state', { requestState: 'signed by the server for another call' }],
+  ['input responses', { inputResponses: { payee: { action: 'accept', content: { to: 'me' } } } }],
+  ['request state', { requestState: 'signed by the server for another call' }],
 ] as const;
 
 let amount = 100;
