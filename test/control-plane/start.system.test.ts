@@ -48,7 +48,7 @@ describe('a control plane', () => {
       () => ({
         SALLYPORT_MASTER_KEY: Buffer.from(secret.repeat(3).slice(0, 32)).toString('base64'),
       }),
-      /wrapped by the master key kek_\w+, which was not given\. Set SALLYPORT_MASTER_KEY/,
+      /wrapped by the master key kek_\w+, which is not configured\. Set SALLYPORT_MASTER_KEY/,
     ],
     [
       'with a malformed master key',

@@ -65,7 +65,7 @@ describe('sallyport approvals', () => {
       (await desk.gateway.owner.call(preflight, { body: { ...asked, args } })).decision;
     const beyond = await approvals('approve', String(id), '--uses', '4');
     expect(beyond).toMatchObject({ code: 1, out: '' });
-    expect(beyond.err).toContain('uses: the rules allow 3 at most.');
+    expect(beyond.err).toContain('uses: the rules allow at most 3.');
     const yes = ['--uses', '3', '--ttl', '30m', '--scope', 'tool'];
     const { out } = await approvals('approve', String(id), ...yes);
     expect(out).toContain('; 0 of 3 uses of the tool consumed; ev_');
