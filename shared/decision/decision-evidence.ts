@@ -10,7 +10,7 @@ import { effectIn } from './reach-verdict.ts';
 import type { DecisionState } from './state.ts';
 
 /** A decision, and the facts that only the program that made it knows. */
-export interface DecisionFacts {
+interface DecisionFacts {
   readonly action: Action;
   readonly verdict: Verdict;
   /** `control-plane`, or `sidecar:<id>`. */
