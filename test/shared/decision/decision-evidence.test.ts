@@ -87,7 +87,7 @@ describe('the event of a decision', () => {
     ...{ action, verdict, setting, approvalId: 9, usageRun: 'run_1' },
     ...({ environment: 'prod', point: 'enforcement' } as const),
     ...{ isAnswerKept: true, principal: 'anna' },
-    upstream: { binding: 'pay', host: 'pay.example', method: 'POST', credential_id: 'c' },
+    upstream: { binding: 'pay', credential_id: 'c', host: 'pay.example', method: 'POST' },
   };
 
   it('has fixed bytes at the control plane', () => {
