@@ -62,13 +62,18 @@ const bareVerdict: Verdict = {
 const bareAction: Action = { ...action, mcp: undefined, goal: undefined };
 
 const identity = {
-  ...{ sidecarId: 's', tenantId: 'acme', agentId: '7', userId: 'alice' },
+  sidecarId: 's',
+  tenantId: 'acme',
+  agentId: '7',
+  userId: 'alice',
   environment: 'prod',
 } as const;
 
 const facts = {
-  ...{ tool: action.tool, resource: action.resource },
-  ...{ host: 'pay.example:443', method: 'POST' },
+  tool: action.tool,
+  resource: action.resource,
+  host: 'pay.example:443',
+  method: 'POST',
 };
 
 /** The text that is sealed, without the random id and digests. */
@@ -84,7 +89,11 @@ function memberNames({ data }: EvidenceEvent): readonly string[] {
 
 describe('the event of a decision', () => {
   const decided: Decided = {
-    ...{ action, verdict, setting, approvalId: 9, usageRun: 'run_1' },
+    action,
+    verdict,
+    setting,
+    approvalId: 9,
+    usageRun: 'run_1',
     ...({ environment: 'prod', point: 'enforcement' } as const),
     ...{ isAnswerKept: true, principal: 'anna' },
     upstream: { binding: 'pay', credential_id: 'c', host: 'pay.example', method: 'POST' },
@@ -134,7 +143,12 @@ describe('the event of a decision', () => {
 
   it('leaves out members that have no value', () => {
     const always = [
-      ...['args_digest', 'args_shape', 'enforced', 'environment', 'matched_rules', 'mode'],
+      'args_digest',
+      'args_shape',
+      'enforced',
+      'environment',
+      'matched_rules',
+      'mode',
       'risk_tier',
     ];
     const bare = { action: bareAction, verdict: bareVerdict, usageRun: 'run_1' };
