@@ -29,7 +29,7 @@ export function lockFolder(folder: string, name: string): LockResult {
     return { status: 'damaged', problem: problemOf(path, cause), cause };
   }
   const held = database;
-  writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+  nameHolder(pidFile);
   return { status: 'locked', release: () => held.close() };
 }
 
@@ -45,9 +45,18 @@ function problemOf(path: string, cause: unknown): string {
   return `The lock of the data directory, ${path}, cannot be used: ${reason}. Stop every Sallyport on it, then remove ${path}; it holds no data.`;
 }
 
+/** The name serves an error message only, so a full disk does not keep a program from its folder. */
+function nameHolder(pidFile: string): void {
+  try {
+    writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+  } catch {
+    // The lock is held, and the file does not name its holder.
+  }
+}
+
 function holderIn(pidFile: string): string {
   try {
-    return readFileSync(pidFile, 'utf8').trim();
+    return readFileSync(pidFile, 'utf8').trim() || 'unknown';
   } catch {
     return 'unknown';
   }
