@@ -95,7 +95,8 @@ describe('the event of a decision', () => {
     approvalId: 9,
     usageRun: 'run_1',
     ...({ environment: 'prod', point: 'enforcement' } as const),
-    ...{ isAnswerKept: true, principal: 'anna' },
+    isAnswerKept: true,
+    principal: 'anna',
     upstream: { binding: 'pay', credential_id: 'c', host: 'pay.example', method: 'POST' },
   };
 
