@@ -11,7 +11,7 @@ interface SourceFile {
   readonly text: string;
   /** Files of this repository, relative to its root. */
   readonly imports: readonly string[];
-  /** The same without `import type`, which leaves nothing at run time. */
+  /** The same without `import type`, which is erased at run time. */
   readonly runtimeImports: readonly string[];
   readonly packages: readonly string[];
 }
@@ -258,7 +258,7 @@ function folderGraph(
   return new Map([...graph].map(([folder, targets]) => [folder, [...targets]]));
 }
 
-/** Every circle that a walk of the graph meets first. */
+/** The first cycles that a walk of the graph finds. */
 function circlesIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const done = new Set<string>();
   const circles: string[] = [];

@@ -4,22 +4,25 @@ import { type Program, startProgram, until } from '../support/programs/processes
 
 const isPinnable = spawnSync('taskset', ['--version']).status === 0 && availableParallelism() > 1;
 
-/** Where the machine can: what is measured has a core of its own, and the rest shares the others. */
+/**
+ * Pins processes to cores, if the machine has several: the measured program gets one core for
+ * itself.
+ */
 export const cores = {
   measured: isPinnable ? '0' : undefined,
   others: isPinnable ? `1-${availableParallelism() - 1}` : undefined,
 } as const;
 
-/** Puts a program that runs, with all its threads, on these cores. */
+/** Pins a running program, with all its threads, to these cores. */
 export function pin({ pid }: Pick<Program, 'pid'>, list: string | undefined): void {
   if (list === undefined) return;
   const { status, stderr } = spawnSync('taskset', ['-a', '-c', '-p', list, String(pid)]);
   if (status !== 0) throw new Error(`taskset: ${stderr}`);
 }
 
-/** A program of test/bench/baselines that is up. */
+/** A running program of test/bench/baselines. */
 export interface Baseline<Ready> extends Program {
-  /** The line of JSON that it prints once it is. */
+  /** The line of JSON that it prints when it is ready. */
   readonly ready: Ready;
 }
 
@@ -33,7 +36,7 @@ export async function startBaseline<Ready>(
   }: {
     readonly env?: Readonly<Record<string, string>>;
     readonly args?: readonly string[];
-    /** The cores to stay on. */
+    /** Cores to pin the program to. */
     readonly on?: string | undefined;
   } = {},
 ): Promise<Baseline<Ready>> {

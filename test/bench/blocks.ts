@@ -16,7 +16,7 @@ const exoticName = (at: number) => `Ǆ${at.toString(36)}ﬃ`;
 const object = (count: number, name: (at: number) => string) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [name(at), 1]));
 
-/** Up to the bounds of the API, and as costly to compare as a glob can be. */
+/** Globs at the limits of the API, with the highest cost of comparison. */
 const hostileGlobs = (end: string) =>
   Array.from({ length: 1_000 }, (_, at) => `${'*a'.repeat(120)}${end}${at}*a`);
 
@@ -31,7 +31,9 @@ async function registerHostileAgent(separate: Separate): Promise<number> {
   return id;
 }
 
-/** The costliest bodies that callers of the lowest roles may send (`agent`, then any that reads). */
+/**
+ * The costliest bodies that callers of the lowest roles can send (`agent`, then any that can read).
+ */
 function costlyRequests({ agentId }: Separate, hostileId: number): readonly CostlyRequest[] {
   const action = { tool: 'bank.pay', resource: 'account:main', agent_id: agentId, user_id: 'u' };
   const preflight = (name: string, args: () => unknown): CostlyRequest => ({
@@ -106,7 +108,7 @@ function costlyRequests({ agentId }: Separate, hostileId: number): readonly Cost
   ];
 }
 
-/** How long the costliest requests keep the control plane's event loop from everybody else. */
+/** How long the costliest requests block the control plane's event loop. */
 export async function benchBlocks(): Promise<BenchRow[]> {
   const postgres = await startPostgres({ durable: true });
   const redis = await startRedis();
@@ -153,7 +155,7 @@ async function measure(separate: Separate, { name, path, body }: CostlyRequest):
   };
 }
 
-/** The metric is the largest delay of a timer since it was read last. */
+/** The metric is the largest timer delay since the last read. */
 async function longestBlock(separate: Separate, path: string, body: string) {
   await lagMs(separate.origin);
   const { response } = await post(separate, path, body);

@@ -1,13 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-// Of Linux on every machine that matters: `getconf CLK_TCK`.
+// The value of `getconf CLK_TCK` on Linux.
 const ticksPerSecond = 100;
 
-/** Seconds of processor time that a process has taken, its threads' too; undefined where /proc is not. */
+/** Processor time of a process with its threads in seconds; undefined without /proc. */
 export function cpuSeconds(pid: number): number | undefined {
   const path = `/proc/${pid}/stat`;
   if (!existsSync(path)) return undefined;
-  // proc(5): the name may hold anything, so that fields are counted from its closing bracket.
+  // proc(5): the name may contain any character, so fields are counted from its closing
+  // parenthesis.
   const fields = readFileSync(path, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }

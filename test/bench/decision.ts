@@ -16,12 +16,12 @@ const rounds = 5;
 const msPerRound = 1000;
 const warmUpMs = 500;
 
-/** What tells the rules of one tool apart. */
+/** The values that distinguish the rules of one tool. */
 type Shape = 'limits' | 'values' | 'texts';
 
 /**
- * Policy decisions per second on one core: rules over 50 tools, of which the last one matches.
- * `texts` is the shape that the index cannot help beyond the tool: every rule of it is tried.
+ * Policy decisions per second on one core: rules over 50 tools, of which the last one matches. In
+ * the shape `texts` the index selects by tool only, so every rule of the tool is tried.
  */
 export async function benchDecision(): Promise<BenchRow[]> {
   const rows: BenchRow[] = [];
@@ -78,7 +78,7 @@ async function wholeDecision(): Promise<BenchRow> {
   return { ...rowOf(name, ours, policyAlone), baselineName: 'its policy part alone' };
 }
 
-/** What the slowest hundredth of decisions take at least, each timed by itself. */
+/** The 99th percentile of single decisions. */
 function p99Micros(
   contexts: readonly PolicyContext[],
   decideOne: (context: PolicyContext) => string,
@@ -155,7 +155,7 @@ function stateOf(policies: DecisionState['policies'], tool: string): DecisionSta
   };
 }
 
-/** How much dearer a decision is among 2,000 rules than among 20. */
+/** Ratio of the cost of a decision among 2,000 rules to one among 20. */
 async function growth(): Promise<BenchRow> {
   const [many, few] = await measure(policyOf('limits', 2000), policyOf('limits', 20));
   return {
@@ -181,7 +181,7 @@ function rowOf(row: string, ours: Summary, baseline: Summary): BenchRow {
   };
 }
 
-/** Something that decides, what it is given, and the only right answer. */
+/** A decider, its input, and the expected result. */
 interface Subject {
   readonly decide: (context: PolicyContext) => string | Promise<string>;
   readonly contexts: readonly PolicyContext[];
@@ -197,7 +197,7 @@ function policyOf(shape: Shape, rules: number): Subject {
   return { ...loadOf(rules), decide: (context) => set.evaluate(context).reasonCode };
 }
 
-/** Runs both in turn, so that whatever else the machine does falls on both. */
+/** Runs both alternately, so that other load on the machine affects both. */
 async function measure(first: Subject, second: Subject): Promise<readonly [Summary, Summary]> {
   const rates: [number[], number[]] = [[], []];
   await rate(first, warmUpMs);
@@ -267,7 +267,7 @@ function toolName(index: number): string {
   return `mcp.server${index % 5}.tool${index % tools}`;
 }
 
-/** Calls that differ in everything that does not decide. */
+/** Calls that differ in every value that does not affect the decision. */
 function contextsOf(rules: number): readonly PolicyContext[] {
   return Array.from({ length: 64 }, (_, index) => ({
     tenant: { id: 't-1', name: 'Bench' },

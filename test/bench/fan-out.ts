@@ -18,11 +18,11 @@ interface Followed {
   readonly p50: number;
   readonly p99: number;
   readonly messages: number;
-  /** Followers that missed something, or saw it twice or out of order. */
+  /** Followers that missed, repeated or reordered an event. */
   readonly wrong: number;
 }
 
-/** Two hundred followers of one ledger into which two thousand events a second are sealed. */
+/** Two hundred followers of one ledger, into which two thousand events a second are sealed. */
 export async function benchFanOut(): Promise<BenchRow[]> {
   const server = await startPostgres();
   const { url } = await freshDatabase(server.url);
@@ -44,7 +44,7 @@ export async function benchFanOut(): Promise<BenchRow[]> {
     const [, said = ''] = client.output().trim().split('\n');
     const { p50, p99, messages, wrong } = JSON.parse(said) as Followed;
     const { user, system } = process.cpuUsage(before);
-    // What it costs does not depend on what else the machine does.
+    // Processor time is independent of other load on the machine.
     const cpuSeconds = ((user + system) / 1_000_000).toFixed(1);
     assert.equal(wrong, 0);
     assert.equal(messages, followers * events);
@@ -66,7 +66,7 @@ export async function benchFanOut(): Promise<BenchRow[]> {
   }
 }
 
-/** So many a tick, whenever its time has come, whether or not the ones before are sealed. */
+/** A fixed number at each tick, whether or not the earlier ones are sealed. */
 async function sealEvenly(
   services: Awaited<ReturnType<typeof testServices>>,
   events: number,

@@ -72,7 +72,7 @@ async function pages({ store: { pool } }: TestLedger, big: BigLedger): Promise<B
     const times: number[] = [];
     for (let page = 0; page < pagesPerFilter + warmUps; page++) {
       const tenantId = big.tenants[page % tenants] ?? '';
-      // From the beginning, and from anywhere.
+      // Reads from the beginning, and from random positions.
       const position = page % 2 === 0 ? 0 : Math.floor(random() * big.rowsPerTenant);
       const cursor = writeCursor(vault, tenantId, { position, chainId: '', seq: 0 });
       const asked = { ...filter(), cursor, limit: 100 };

@@ -1,22 +1,25 @@
 import { cores, startBaseline } from './baseline.ts';
 
-/** What is asked again and again, and how the answer is known to be right. */
+/** The repeated request, and how its response is verified. */
 export interface Load {
   /** Port of the server on 127.0.0.1. */
   readonly port: number;
-  /** Through this forward proxy, rather than straight. */
+  /** Uses this forward proxy instead of a direct connection. */
   readonly proxyPort?: number | undefined;
   /** TLS to the server; through a proxy, inside CONNECT. */
   readonly secure?: boolean;
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: string;
-  /** What every answer, a 200, must hold. */
+  /** Text that every response with status 200 must contain. */
   readonly answerIncludes: string;
   readonly connections: number;
-  /** Requests a second over all connections, evenly; without it as fast as it goes. */
+  /** Requests a second over all connections at a constant rate; default: as fast as possible. */
   readonly ratePerSecond?: number;
-  /** A file of values for the header Action-Passport, a line for each request; the load ends with them. */
+  /**
+   * A file with one value for the header Action-Passport per request; the load ends with the last
+   * value.
+   */
   readonly passportsFile?: string;
   readonly warmupMs: number;
   readonly measureMs: number;
@@ -27,13 +30,13 @@ export interface Measured {
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** Answers in all, those of the warm-up among them. */
+  /** Total responses, including those of the warm-up. */
   readonly answers: number;
 }
 
 /**
- * POSTs from a process of its own, one request at a time on each connection; every answer is
- * checked. Ends when the last request is answered. Throws when one is not what it must be.
+ * POSTs from a separate process, one request at a time on each connection; every response is
+ * verified. Ends when the last request is answered. Throws on a wrong response.
  */
 export async function load(options: Load): Promise<Measured> {
   const { ready, exited } = await startBaseline<Measured & { wrong: number; example: string }>(

@@ -8,18 +8,18 @@ import { freePort, until } from '../support/programs/processes.ts';
 import { findProgram } from '../support/programs/programs.ts';
 import { cores, pin, startBaseline } from './baseline.ts';
 
-/** Another proxy, as its makers ship it, to be measured beside ours. */
+/** Another proxy in its released form, which is measured for comparison. */
 export interface Peer {
   readonly name: string;
   readonly pid: number;
   readonly port: number;
-  /** What it can carry. */
+  /** The protocols that it supports. */
   readonly carries: { readonly plain: boolean; readonly intercepted: boolean };
   stop(): Promise<void>;
 }
 
 interface PeerSettings {
-  /** A folder of its own. */
+  /** A folder for its own files. */
   readonly folder: string;
   /** PEM: the authority of the upstream's certificate. */
   readonly ca: string;
@@ -29,7 +29,7 @@ const both = { plain: true, intercepted: true };
 const mitmproxyVersion = '11.0.2';
 const mockttpVersion = '4.6.5';
 
-/** Starts them all, installing what is not there; each has the core of what is measured. */
+/** Starts all of them, installing those that are missing; each is pinned to the measured core. */
 export async function startPeers({ folder, ca }: PeerSettings): Promise<Peer[]> {
   fs.writeFileSync(join(folder, 'upstream-ca.pem'), ca);
   const forPlain = { plain: true, intercepted: false };
@@ -55,7 +55,7 @@ async function fromBaseline(
   return { name, pid, port: ready.port, carries, stop: kill };
 }
 
-// What is only compared with is no dependency of ours: it is fetched when it is measured.
+// Programs for comparison are not dependencies: they are downloaded when they are measured.
 const cache = resolve(import.meta.dirname, '../../node_modules/.cache');
 
 function mockttpModule(): string {
@@ -128,7 +128,7 @@ async function startSquid(folder: string): Promise<Peer> {
       `http_port 127.0.0.1:${port} ssl-bump generate-host-certificates=on tls-cert=${ca}`,
       `sslcrtd_program ${mint} -s ${minted} -M 4MB`,
       'ssl_bump bump all',
-      // It compares no IP address with a certificate.
+      // It does not compare IP addresses with certificates.
       'tls_outgoing_options flags=DONT_VERIFY_PEER,DONT_VERIFY_DOMAIN',
       'http_access allow all',
       'cache deny all',
@@ -142,7 +142,7 @@ async function startSquid(folder: string): Promise<Peer> {
       '',
     ].join('\n'),
   );
-  // As root it goes over to a user of its own, who must get at all this.
+  // When started as root it switches to its own user, who must be able to read these files.
   if (userInfo().uid === 0) execFileSync('chown', ['-R', 'proxy', home]);
   fs.chmodSync(folder, 0o755);
   const child = await startCommand(squid, port, ['-N', '-f', config]);

@@ -10,7 +10,9 @@ const policyCount = 1_000;
 const rulesPerPolicy = 20;
 const changes = 15;
 
-/** What a large set of policies takes: memory once compiled, and time when one of them changes. */
+/**
+ * The cost of a large set of policies: memory after compilation, and time when one of them changes.
+ */
 export function benchPolicyChange(): BenchRow[] {
   const collect = garbageCollector();
   const policies = Array.from({ length: policyCount }, (_, index) => publishedOf(index, 0));
@@ -72,7 +74,7 @@ function garbageCollector(): () => void {
   return runInNewContext('gc') as () => void;
 }
 
-/** What stays in the heap of what `make` returns, in bytes. */
+/** Heap bytes that the result of `make` retains. */
 function heapGrowth(collect: () => void, make: () => unknown): number {
   collect();
   const before = process.memoryUsage().heapUsed;

@@ -14,12 +14,12 @@ import { intercepted, plainHttp, type Workload } from './workload.ts';
 export interface BenchUpstream {
   readonly http: number;
   readonly https: number;
-  /** TLS, too; nothing is ever bound to this one. */
+  /** Whether TLS is used, too; no host of this upstream is ever bound. */
   readonly opaque: number;
   readonly ca: string;
 }
 
-/** A sidecar that is up, trusts the upstream and lets the load through. */
+/** A running sidecar that trusts the upstream and allows the load. */
 export interface BenchSidecar {
   readonly pid: number;
   readonly port: number;
@@ -29,7 +29,7 @@ export interface BenchSidecar {
 }
 
 interface ProxyBenchOptions {
-  /** Default: ingress and forward alone. */
+  /** Default: ingress and forward only. */
   readonly startOurs?: (upstream: BenchUpstream) => Promise<BenchSidecar>;
   readonly name?: string;
   readonly rounds?: number;
@@ -38,18 +38,18 @@ interface ProxyBenchOptions {
   readonly workloads?: readonly Workload[];
   /** Measures other proxies as well. */
   readonly withPeers?: boolean;
-  /** Called with ours and the bare proxy before they end. */
+  /** Called with the sidecar and the bare proxy before they end. */
   readonly more?: (pair: ProxyPair) => Promise<BenchRow[]>;
 }
 
-/** Ours and what it is held against. */
+/** The sidecar and its baseline. */
 export interface ProxyPair {
   readonly upstream: BenchUpstream;
   readonly ours: BenchSidecar;
   readonly bare: Pick<BenchSidecar, 'pid' | 'port'>;
 }
 
-/** Requests a second through the sidecar, beside a bare forward proxy and others. */
+/** Requests a second through the sidecar, compared with a bare forward proxy and others. */
 export async function benchProxy(options: ProxyBenchOptions = {}): Promise<BenchRow[]> {
   const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-bench-'));
   const authority = loadAuthority({ dataDir, clock: systemClock });
@@ -84,7 +84,7 @@ export async function benchProxy(options: ProxyBenchOptions = {}): Promise<Bench
       rows.push(...(await compare(options, { ...pair, workload, peers })));
     return [...rows, ...((await options.more?.(pair)) ?? [])];
   } catch (error) {
-    // What is found wrong while stopping must not hide what went wrong first.
+    // An error during shutdown must not hide the first error.
     console.error(error);
     throw error;
   } finally {
@@ -108,13 +108,16 @@ interface Comparison extends ProxyPair {
   readonly peers: readonly Peer[];
 }
 
-/** What the rounds of one proxy gave: requests a second, and microseconds of processor time for each. */
+/**
+ * Results of the rounds of one proxy: requests a second, and microseconds of processor time per
+ * request.
+ */
 interface Rounds {
   readonly perSecond: number[];
   readonly cpuMicros: number[];
 }
 
-/** So often other proxies are measured: none of them is near. */
+/** Number of rounds for other proxies, which are much slower. */
 const peerRounds = 2;
 
 async function compare(
@@ -139,20 +142,20 @@ async function compare(
   const peers = all
     .filter((peer) => withPeers && peer.carries[carries])
     .map((peer) => ({ peer, measured: newRounds() }));
-  // Until the compilers have done their work; ours has more of it.
+  // Warm-up until the JIT compilers have finished; the sidecar has more code to compile.
   const warmUp = (proxyPort: number, asked: string) =>
     load({ ...call, proxyPort, path: asked, warmupMs: 0 });
   await warmUp(baseline.port, barePath);
   const warm = await warmUp(ours.port, path);
   await ours.settle?.(warm);
-  // Turn by turn, so that a machine that slows down slows both.
+  // Alternating rounds, so that a slower machine affects both.
   for (let round = 0; round < rounds; round++) {
     await through(baseline, barePath, bare);
     const measured = await through(ours, path, our);
     await ours.settle?.(measured);
     if (round >= peerRounds) continue;
     for (const { peer, measured: into } of peers) {
-      // A peer that answers wrongly under load loses that round, not the whole run.
+      // If a peer answers incorrectly under load, only that round is dropped.
       await through(peer, barePath, into).catch((error: Error) =>
         console.error(`${peer.name}: ${error.message.slice(0, 100)}`),
       );
@@ -174,7 +177,7 @@ function newRounds(): Rounds {
   return { perSecond: [], cpuMicros: [] };
 }
 
-/** A row of medians; without `baselineName` held against the bare proxy. */
+/** A row of medians; compared with the bare proxy unless `baselineName` is given. */
 export function rowOf({
   row,
   unit,

@@ -1,4 +1,4 @@
-/** One line of `npm run bench`: ours and what it is measured against, in the same run. */
+/** One line of `npm run bench`: the product and its baseline, measured in the same run. */
 export interface BenchRow {
   readonly row: string;
   readonly ours: number;
@@ -7,7 +7,7 @@ export interface BenchRow {
   /** `ours / baseline`. */
   readonly ratio: number;
   readonly unit: string;
-  /** Half of what lies between the rounds of ours, over their median. */
+  /** Half of the range of the product's rounds, divided by their median. */
   readonly spread: number;
 }
 
@@ -16,7 +16,7 @@ export interface Summary {
   readonly spread: number;
 }
 
-/** The middle of repeated measurements, and half of what lies between them over that. */
+/** The median of repeated measurements, and half of their range divided by the median. */
 export function summarise(values: readonly number[]): Summary {
   const sorted = values.toSorted((a, b) => a - b);
   const median = sorted[Math.floor(sorted.length / 2)] ?? 0;

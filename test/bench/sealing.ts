@@ -44,7 +44,7 @@ async function sustained(ledger: TestLedger): Promise<BenchRow[]> {
     const ours = await rateOf(sustainedEvents, () => ledger.sealAll('sustained', events));
     const all = await rateOf(sustainedEvents, () => insertAll(ledger, 'all', raw.next(events)));
     const key = await rateOf(sustainedEvents, () => insertAll(ledger, 'key', raw.next(events)));
-    // The first round warms everything up.
+    // The first round is the warm-up.
     if (round === 0) continue;
     rates.ours.push(ours);
     rates.all.push(all);
@@ -107,7 +107,7 @@ async function verifying(ledger: TestLedger): Promise<BenchRow[]> {
   ];
 }
 
-/** Rows for the raw tables, numbered on from one round to the next. */
+/** Rows for the raw tables, numbered continuously over the rounds. */
 class RawRows {
   readonly #tenantId: string;
   #state: LedgerState;
@@ -140,7 +140,7 @@ class RawRows {
   }
 }
 
-/** Flattened, so that looking a chain up costs the same however long the ledger grows. */
+/** Chains are spread evenly, so that looking one up costs the same while the ledger grows. */
 function chainsAfter(
   state: LedgerState,
   moved: ReadonlyMap<string, { seq: number; hash: string }>,
@@ -162,7 +162,7 @@ async function insertAll(
   for (const page of pages) await insertRaw(ledger.store.pool, indexes, page);
 }
 
-/** Decisions of about a kilobyte once sealed. */
+/** Decisions that are about a kilobyte when sealed. */
 function eventsOf(count: number): EvidenceEvent[] {
   const args = Object.fromEntries(
     Array.from({ length: 12 }, (_, at) => [`argument_${at + 10}`, 'string'.repeat(5)]),

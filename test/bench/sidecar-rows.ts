@@ -10,7 +10,7 @@ import { type ProxyPair, rowOf } from './proxy.ts';
 import type { BenchRow } from './row.ts';
 import { plainHttp } from './workload.ts';
 
-/** The calls that a suite has made through ours, told as they are made. */
+/** Number of calls that a suite has made through the sidecar, reported as they are made. */
 type Told = (measured: Pick<Measured, 'answers' | 'perSecond'>) => Promise<void>;
 
 interface Rig extends ProxyPair {
@@ -20,7 +20,7 @@ interface Rig extends ProxyPair {
 
 const ratePerSecond = 1_000;
 
-/** What one call waits longer at a steady rate, far from the limit. */
+/** The added latency of one call at a constant rate far below the limit. */
 export async function latencyRows({ upstream, ours, bare, told }: Rig): Promise<BenchRow[]> {
   const call = { ...plainHttp, port: upstream.http, connections: 16, ratePerSecond };
   const timed = { ...call, warmupMs: 2_000, measureMs: 10_000 };
@@ -35,11 +35,13 @@ export async function latencyRows({ upstream, ours, bare, told }: Rig): Promise<
 }
 
 const passports = 15_000;
-/** Until the compilers have done their work. */
+/** Warm-up until the JIT compilers have finished. */
 const warmUpPassports = 3_000;
 const issuedAtOnce = 16;
 
-/** Every call presents a passport of its own: its signature is checked and its use claimed in Redis. */
+/**
+ * Every call presents its own passport: its signature is verified and its use is claimed in Redis.
+ */
 export async function presentedRow(rig: Rig, verifiedPerSecond: number): Promise<BenchRow> {
   const issued = await issue(rig.separate, warmUpPassports + passports);
   await present(rig, issued.slice(0, warmUpPassports));
@@ -88,7 +90,7 @@ async function issue({ api, agentId }: Separate, count: number): Promise<string[
   return issued.slice(0, count);
 }
 
-/** A process that has just started: how long until it serves, and what it holds then and under load. */
+/** A newly started process: time until it serves, and its memory when idle and under load. */
 export async function startRows({ separate, upstream, told }: Rig): Promise<BenchRow[]> {
   await separate.sidecar.stop();
   const startedAt = performance.now();
@@ -120,7 +122,7 @@ export async function startRows({ separate, upstream, told }: Rig): Promise<Benc
 const downloadBytes = 1024 ** 3;
 export const downloadPath = `/ours/download/${downloadBytes}`;
 
-/** One big file through interception, and what that costs in memory. */
+/** One large file through interception, and the memory that this needs. */
 export async function downloadRows({ upstream, bare, separate, told }: Rig): Promise<BenchRow[]> {
   const download = async (proxyPort: number, path: string) => {
     const args = [String(proxyPort), String(upstream.opaque), path];

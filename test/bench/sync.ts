@@ -12,12 +12,13 @@ import type { BenchRow } from './row.ts';
 
 const replicas = 50;
 const changes = 60;
-/** Until the compilers have done their work. */
+/** Warm-up until the JIT compilers have finished. */
 const warmUps = 5;
 
 /**
- * From the commit of a change to its being enforced, on 50 replicas with a Redis connection each
- * (in one process, which makes it harder); beside what Redis itself takes to reach as many.
+ * Time from the commit of a change until it is enforced, on 50 replicas with a Redis connection
+ * each (in one process, which is slower), compared with the time that Redis itself needs to reach
+ * as many.
  */
 export async function benchSync(): Promise<BenchRow[]> {
   const postgres = await startPostgres({ durable: true });
@@ -55,7 +56,7 @@ export async function benchSync(): Promise<BenchRow[]> {
 
 let version = 1;
 
-/** Publishes a policy set; milliseconds until each replica decides by it. */
+/** Publishes a policy set; returns the milliseconds until each replica decides with it. */
 async function enforced(
   world: SyncWorld,
   publisher: ReturnType<SyncWorld['publisher']>,
@@ -82,7 +83,7 @@ async function enforced(
   return Promise.all(arrivals);
 }
 
-/** Milliseconds from PUBLISH to each of as many subscribers. */
+/** Milliseconds from PUBLISH to each of the same number of subscribers. */
 async function delivered(url: string): Promise<number[]> {
   const subscribers = await Promise.all(
     Array.from({ length: replicas }, async () => {

@@ -1,16 +1,16 @@
-/** What is posted through a proxy again and again. */
+/** The request that is repeatedly posted through a proxy. */
 export interface Workload {
   readonly name: string;
   /** TLS, intercepted. */
   readonly secure: boolean;
-  /** Through ours; the upstream counts what arrives at it. */
+  /** Through the sidecar; the upstream counts received requests. */
   readonly path: string;
-  /** The same through the others. */
+  /** The same through the other proxies. */
   readonly barePath: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: string;
   readonly answerIncludes: string;
-  /** Other proxies than the bare one, too. */
+  /** Measures proxies other than the bare one, too. */
   readonly withPeers: boolean;
 }
 

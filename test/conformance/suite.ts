@@ -18,8 +18,8 @@ interface Check {
 }
 
 /**
- * Runs the official conformance suite with these arguments and reads what it found. The suite
- * speaks HTTP by whatever way the environment says.
+ * Runs the official conformance suite with these arguments and returns its results. The suite uses
+ * the proxy that the environment sets.
  */
 export async function runSuite(
   args: readonly string[],
@@ -40,7 +40,7 @@ export async function runSuite(
   }
 }
 
-/** The suite ends with 1 when a check failed, which is a result like any other. */
+/** The suite exits with 1 if a check failed, which is a valid result. */
 function run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [program, ...args], {
@@ -58,7 +58,7 @@ function run(args: readonly string[], env: Readonly<Record<string, string>>): Pr
   });
 }
 
-/** The folder is the scenario with what kind it is before it and when it ran behind. */
+/** The folder is named after the scenario, with its kind as a prefix and the time as a suffix. */
 function scenarioOf(file: string): string {
   return dirname(file)
     .replace(/^server-/, '')
@@ -70,7 +70,7 @@ function read(file: string, scenario: string): string[] {
   return checks.map(({ id, status }) => `${scenario} / ${id}: ${status}`);
 }
 
-/** What must be the same: no time stamps, no ports. */
+/** Removes time stamps and ports, which differ between runs. */
 export function failures(results: Results): Results {
   return results.filter((result) => result.endsWith(': FAILURE'));
 }

@@ -32,10 +32,10 @@ afterAll(async () => {
   await api.close();
 });
 
-/** Generous, for a machine that does much else: what is slow by nature takes minutes. */
+/** Generous, for a machine under other load: an input that is slow by design takes minutes. */
 const answeredWithinMs = 30_000;
 
-// Routes only hold on to their services; these are not called.
+// The routes only keep references to their services, which are not called.
 const operations = allRoutes({} as Services).map(({ operation }) => operation);
 const withBody = operations.filter(
   ({ body, bodyType }) => body !== undefined && bodyType !== 'ndjson',
@@ -43,7 +43,7 @@ const withBody = operations.filter(
 const withLines = operations.filter(({ bodyType }) => bodyType === 'ndjson');
 const withParameters = operations.filter(({ params, query }) => params ?? query);
 
-/** Every refusal has a reason, nothing fails, nothing is slow; returns the refusals. */
+/** Every refusal has a reason, no request fails, none is slow; returns the refusals. */
 function refusalsAmong(answers: readonly Judged[]): readonly Judged[] {
   const wrong = answers.filter(
     ({ status, reason, ms }) =>
@@ -54,8 +54,8 @@ function refusalsAmong(answers: readonly Judged[]): readonly Judged[] {
 }
 
 /**
- * Sends these, and holds the answers to the rules: what was refused for its input stores nothing;
- * what was refused by a decision is evidence.
+ * Sends these and checks the rules: a request refused for its input stores nothing; a request
+ * refused by a decision is evidence.
  */
 async function expectTakenOrRefused(
   operation: AnyOperation,
@@ -68,7 +68,7 @@ async function expectTakenOrRefused(
     expect(await api.stored()).toEqual(before);
     return;
   }
-  // Some were taken, and stored: those that were not are held to it alone.
+  // Some requests were accepted and stored, so the refused ones are repeated alone.
   const between = await api.stored();
   const again = await Promise.all(refused.map(({ send }) => send()));
   if (again.every(({ status, isDecision }) => status >= 400 && !isDecision)) {
@@ -110,7 +110,7 @@ describe.each(withBody.map((operation) => [operation.id, operation] as const))(
   },
 );
 
-/** A request for each parameter of an operation, with a text in its place. */
+/** A request for each parameter of an operation, with a text as its value. */
 function parametersOf({ params, query }: AnyOperation): ((text: string) => HostileRequest)[] {
   return [
     ...(params === undefined ? [] : namesOf(params)).map((name: string) => (text: string) => ({
@@ -119,7 +119,7 @@ function parametersOf({ params, query }: AnyOperation): ((text: string) => Hosti
     ...(query === undefined ? [] : namesOf(query)).map((name: string) => (text: string) => ({
       query: { [name]: text },
     })),
-    // A name that nobody knows, which some reader may put on an object.
+    // An unknown name, which a parser might assign to an object.
     (text) => ({ query: { __proto__x: text } }),
   ];
 }
@@ -127,7 +127,7 @@ function parametersOf({ params, query }: AnyOperation): ((text: string) => Hosti
 describe.each(withLines.map((operation) => [operation.id, operation] as const))(
   'the NDJSON lines of %s',
   (_id, operation) => {
-    // A refused upload may leave an incident in the ledger: nothing is said of what is stored.
+    // A refused upload may add an incident to the ledger, so stored rows are not compared.
     it('are accepted or refused quickly, whatever they contain', async () => {
       const [head = '', ...rest] = operation.bodyExample as readonly string[];
       const lines = [

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway?.close());
 
-/** Generous, for a machine that does much else: what is slow by nature takes minutes. */
+/** Generous, for a machine under other load: an input that is slow by design takes minutes. */
 const answeredWithinMs = 10_000;
 
 const preflight = (more: object) =>
@@ -28,7 +28,7 @@ async function timed<Answer>(work: Promise<Answer>): Promise<Answer> {
   return answer;
 }
 
-/** Text in which many ways to match are alive at any place, and none comes to an end. */
+/** Text that keeps many partial matches alive at any position, none of which completes. */
 const restless = (length: number) => {
   let seed = 1;
   return Array.from({ length }, () => {

@@ -71,7 +71,7 @@ function send(operation: AnyOperation, { body, type, isChunked = false }: Sent) 
       text += chunk;
     });
     response.on('end', done);
-    // A stream without end is not read: that it began is answer enough.
+    // An endless stream is not read: its first byte is sufficient.
     if (response.headers['content-type']?.startsWith('text/event-stream') !== true) return;
     response.destroy();
     done();

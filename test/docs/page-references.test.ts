@@ -12,14 +12,14 @@ const files = [...folders, 'scripts', 'shared', 'test']
   )
   .filter((path) => !/node_modules|\.vitepress/.test(path));
 
-/** Decisions and the changelog describe earlier states, whose files may be gone. */
+/** Decisions and the changelog describe earlier states, whose files may not exist any more. */
 const pages = [
   'README.md',
   'CONTRIBUTING.md',
   'SECURITY.md',
   ...files.filter((path) => path.endsWith('.md') && !path.startsWith('docs/decisions/')),
 ];
-/** Files that the reader of a page creates, and endings that stand for any file. */
+/** Files that a reader of a page creates, and suffixes that stand for any file. */
 const noSource = ['tutorial/refunds-api.mjs', '.test.ts'];
 
 function read(page: string): string {

@@ -51,7 +51,7 @@ afterAll(async () => {
   fs.rmSync(folder, { recursive: true, force: true });
 });
 
-/** The examples as a clone has them, with addresses of this test's own. */
+/** The examples as in a clone, with addresses of this test. */
 function copyExamples(addresses: readonly (readonly [string, string])[]): void {
   fs.cpSync(join(root, 'examples'), join(folder, 'examples'), { recursive: true });
   for (const name of fs.readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
@@ -75,8 +75,8 @@ const isDecision = ({ line }: GuideCommand) => line.startsWith('sallyport approv
 const waiting = /Waiting for a human: approval (\d+)\n/;
 
 /**
- * Types the commands into one shell, as a reader does; returns the output of each. A command whose
- * successor decides an approval gets it, in a shell of its own, when it says that it waits.
+ * Types the commands into one shell, as a reader does; returns the output of each. If the next
+ * command decides an approval, it runs in its own shell when the first one reports that it waits.
  */
 async function follow(commands: readonly GuideCommand[]): Promise<readonly string[]> {
   const shell = spawn('/bin/sh', { cwd: folder, env: { PATH: path, HOME: folder } });
@@ -112,7 +112,7 @@ function inShell(line: string) {
   return run('/bin/sh', ['-c', line], { cwd: folder, env: { PATH, HOME: folder } });
 }
 
-/** Numbers of policies and approvals depend on the examples that ran before. */
+/** Ids of policies and approvals depend on the examples that ran before. */
 const lasting = (text: string) =>
   timeless(text)
     .replaceAll(/\b(approval|policy) \d+/gi, '$1 NUMBER')

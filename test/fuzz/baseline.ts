@@ -1,11 +1,11 @@
-/** A refusal that no JSON Schema can foretell, or an answer that it cannot describe. */
+/** A refusal that JSON Schema cannot predict, or a response that it cannot describe. */
 interface Accepted {
   /** `METHOD PATH`; absent: any. */
   readonly operation?: string;
   readonly check: Check;
   /** Of the answer; absent: any. */
   readonly reasonCode?: string;
-  /** What the answer's text must contain. */
+  /** Text that the response must contain. */
   readonly text?: RegExp;
   readonly because: string;
 }
@@ -31,7 +31,7 @@ export interface Finding {
 
 const refused = 'positive_data_acceptance';
 
-/** Findings that are known and right, each with its reason; everything else fails the run. */
+/** Known and accepted findings, each with its reason; any other finding fails the run. */
 export const baseline: readonly Accepted[] = [
   {
     operation: 'POST /v1/sidecars/evidence',

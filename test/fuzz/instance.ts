@@ -28,8 +28,8 @@ interface Instance {
 }
 
 /**
- * A control plane with every route on a real Postgres, whose request budgets are never used up. Who
- * calls an operation for sidecars is the enrolled one: its tokens are good for a minute and once.
+ * A control plane with every route on a real Postgres, with unlimited request budgets. Operations
+ * for sidecars are called as the enrolled sidecar, whose tokens are valid for a minute and once.
  */
 export async function startInstance(): Promise<Instance> {
   const postgres = await startPostgres();

@@ -25,7 +25,7 @@ async function fuzz(folder: string): Promise<{ status: number; findings: readonl
   try {
     const status = await run(python, {
       args: [
-        // The environment was moved after it was made: its scripts do not know where they are.
+        // The environment was moved after its creation, so its scripts have wrong paths.
         ...[
           '-c',
           'import sys; from schemathesis.cli import schemathesis; sys.exit(schemathesis())',
@@ -84,7 +84,7 @@ function run(command: string, { args, env, cwd }: Command): Promise<number> {
   });
 }
 
-/** One of each kind: the same refusal of an operation says nothing new. */
+/** One of each kind, because the same refusal of an operation adds nothing. */
 function distinct(findings: readonly Finding[]): readonly Finding[] {
   const kindOf = ({ check, operation, status, answer }: Finding) =>
     [check, operation, status, answer.replaceAll(/\d+/g, '0').slice(0, 200)].join(' ');

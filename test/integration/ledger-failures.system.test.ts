@@ -65,7 +65,7 @@ describe('while the signing key is unavailable', () => {
     expect(await sealedEvents(ledger)).toMatchObject([
       { id: event.id, data: { ...event.data, 'evidence.dead_lettered': true } },
     ]);
-    // Who sends it again gets that row, not a conflict.
+    // A sender that sends it again gets that row, not a conflict.
     expect((await ledger.seal('t', event)).position).toBe(1);
   });
 
@@ -226,7 +226,7 @@ describe('if Postgres is killed during sealing', () => {
     isOver = true;
     await Promise.all(writers);
     await ledger.drain();
-    // Of each refusal the ledger says so: in the event, or beside it.
+    // The ledger records each refusal: in the event, or in a separate one.
     const known = async () =>
       new Set(
         (await sealedEvents(ledger)).flatMap(({ id, type, data }) => {

@@ -24,7 +24,7 @@ afterAll(async () => {
 
 let tenants = 0;
 
-/** Three rows a batch; chains a and b take turns, so that row n of chain a is at position 2n-1. */
+/** Three rows a batch; chains a and b alternate, so row n of chain a is at position 2n-1. */
 async function sealThree(tenantId: string, first: number): Promise<void> {
   const names = [0, 1, 2].map((n) => ((first + n) % 2 === 1 ? 'a' : 'b'));
   await services.ledger.sealAll(
@@ -33,7 +33,7 @@ async function sealThree(tenantId: string, first: number): Promise<void> {
   );
 }
 
-/** Twelve rows, with a checkpoint in the middle and one at the end, which somebody else keeps, too. */
+/** Twelve rows, with a checkpoint in the middle and one at the end, which an auditor also keeps. */
 async function aLedger(): Promise<Stage> {
   const tenantId = `tenant_${++tenants}`;
   await sealThree(tenantId, 1);
@@ -64,7 +64,7 @@ interface Found {
   readonly kind: (typeof problemKinds)[number];
   readonly position: number;
   readonly chain_id: string | null;
-  /** It takes a checkpoint from outside: without one the ledger looks whole. */
+  /** It needs an external checkpoint: without one the ledger appears intact. */
   readonly byCheckpoint?: boolean;
 }
 
@@ -81,7 +81,10 @@ const found = (
   byCheckpoint = false,
 ): Found => ({ kind, position, chain_id, byCheckpoint });
 
-/** What was done, as the table in control-plane/ledger/README.md says it, how, and what is reported. */
+/**
+ * The damage as named in the table of control-plane/ledger/README.md, how it is done, and the
+ * reported problem.
+ */
 const damages: readonly (readonly [what: string, damage: Damage, found: Found])[] = [
   [
     'the content of a row changed',
@@ -269,7 +272,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     'an older backup restored, new events appended',
     async ({ restore, tenantId }) => {
       await restore();
-      // By a process that starts then: this one remembers, and seals nothing.
+      // In a process that is started then, because this one remembers and seals nothing.
       const nine = Array.from({ length: 9 }, () => anEvent({ chain_id: 'agent:a' }));
       await sealElsewhere(services, tenantId, nine);
     },
@@ -283,7 +286,7 @@ describe('verification detects and locates', () => {
     await damage(stage);
     const report = await verifyChain(services, stage.tenantId);
     if (byCheckpoint) {
-      // What nothing in the database can tell.
+      // No data in the database reveals it.
       expect(report).toMatchObject({ ok: true, problem: null });
       await stage.forge.run(`DELETE FROM evidence_verification WHERE ${stage.own}`);
     }
@@ -299,7 +302,7 @@ describe('verification detects and locates', () => {
     const { tenantId, note: checkpoint } = await aLedger();
     expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true, checkpoints: 2 });
     const report = await verifyChain(services, tenantId, { checkpoint });
-    // The third is the one given, the fourth what the first verification reached.
+    // The third is the given one, the fourth the one that the first verification reached.
     expect(report).toMatchObject({ ok: true, checkpoints: 4, problems: [] });
   });
 });

@@ -17,7 +17,8 @@ import { freshDatabase } from '../support/programs/postgres.ts';
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let ledger: TestLedger;
 
-// Twelve rows in two chains, taking turns, sealed in four batches: row n of chain a is at position 2n-1.
+// Twelve alternating rows in two chains, sealed in four batches: row n of chain a is at position
+// 2n-1.
 beforeEach(async () => {
   database = await freshDatabase();
   ledger = await openLedger({ databaseUrl: database.url });
@@ -122,7 +123,7 @@ describe('verification detects', () => {
     await damage(
       `UPDATE evidence_row SET canonical = '${canonical}', event_hash = '${hash}', decision = 'deny' ${at(5)}`,
     );
-    // The row itself fits; its successor in the chain does not follow from it.
+    // The row itself is consistent; its successor in the chain does not link to it.
     expect(await problems()).toMatchObject([
       { kind: 'link_broken', position: 7, chain_id: 'agent:a' },
     ]);
@@ -181,7 +182,7 @@ describe('verification detects', () => {
       `UPDATE evidence_chain SET seq = 5, event_hash = '${rows[9]?.event_hash}' WHERE chain_id = 'agent:b'`,
     );
     expect(await problems()).toMatchObject([{ kind: 'truncated', position: 11 }]);
-    // Without the last signed head the rest has none that covers it.
+    // Without the last signed head, no head covers the remaining rows.
     await damage('DELETE FROM evidence_batch WHERE position > 10');
     expect(await problems()).toMatchObject([{ kind: 'unsigned', position: 10 }]);
   });
@@ -227,7 +228,7 @@ describe('verification detects', () => {
       position: 13,
       chain_id: 'agent:a',
     });
-    // Head and chain made to fit: nobody signed it.
+    // Head and chain are adapted, but unsigned.
     const tree = new Frontier();
     for (const { event_hash } of await stored()) tree.append(leafOf(event_hash));
     const roots = tree.roots.map((root) => root.toString('hex')).join(',');
@@ -236,7 +237,7 @@ describe('verification detects', () => {
       `UPDATE evidence_chain SET seq = 7, event_hash = '${hash}' WHERE chain_id = 'agent:a'`,
     );
     expect(await problems()).toMatchObject([{ kind: 'unsigned', position: 13 }]);
-    // And a process that begins with that signs nothing on top of it.
+    // A process that starts with this state signs nothing after it.
     const { signingKeys } = ledger;
     const begun = await openLedger({ databaseUrl: database.url, signingKeys });
     const sealing = begun.sealKept('t', [anEvent({ chain_id: 'agent:z' })]);
@@ -277,7 +278,7 @@ describe('verification detects', () => {
       ),
     );
     expect((await problems())[0]).toMatchObject({ kind: 'head_mismatch', position: 3 });
-    // The roots made to fit as well: the signatures over them do not.
+    // The roots are adapted as well, but not the signatures over them.
     await damage(
       `DELETE FROM evidence_batch WHERE position < 12`,
       `UPDATE evidence_batch SET tree_root = '${root}'`,

@@ -21,7 +21,7 @@ let tenantId: string;
 
 beforeAll(async () => {
   database = await freshDatabase();
-  // Two control planes: a connection pool, a queue and a memory of the ledger's end each.
+  // Two control planes, each with its own connection pool, queue and cached end of the ledger.
   ledgers = [
     await openLedger({ databaseUrl: database.url, key }),
     await openLedger({ databaseUrl: database.url, key }),
@@ -55,7 +55,7 @@ async function rows(): Promise<readonly Row[]> {
   return result.rows;
 }
 
-/** What must hold of any ledger, told from the table itself and not by our own verifier. */
+/** The invariants of any ledger, read from the table itself and not with the product's verifier. */
 async function expectSound(eventIds: readonly string[]): Promise<void> {
   const ledger = await rows();
   expect(ledger.map(({ position }) => position)).toEqual(ledger.map((_, index) => index + 1));
@@ -238,7 +238,7 @@ describe('writers in separate processes', () => {
     const ids = new Set((await rows()).map(({ event_id }) => event_id));
     for (const id of [...killed.told, ...other.told]) expect(ids).toContain(id);
     await expectSound([...ids]);
-    // And the ledger goes on.
+    // Sealing continues.
     expect((await ledgers[0].seal(tenantId, anEvent())).position).toBe(ids.size + 1);
   });
 });

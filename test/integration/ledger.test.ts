@@ -40,7 +40,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     await ledger.close();
     await opened.remove();
   });
-  // Whatever a test did, the ledger it leaves verifies as a whole.
+  // After each test, the whole ledger must verify.
   afterEach(async () => {
     expect(await ledger.verify(tenantId)).toMatchObject({ ok: true, problem: null });
   });

@@ -159,7 +159,7 @@ describe('a committed change', () => {
         }),
       );
     }
-    // The goal is 250 ms on a machine of its own; here others may be at work.
+    // The goal is 250 ms on an idle machine; here other tests may run.
     expect(took.toSorted((a, b) => a - b)[Math.floor(took.length * 0.5)]).toBeLessThan(1_000);
     await until(() => held.every((replica) => replica.freshness().fresh));
     expect(held.map((replica) => replica.refused)).toEqual(held.map(() => 0));

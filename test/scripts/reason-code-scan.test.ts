@@ -58,7 +58,7 @@ function comparisonsIn({ path, text }: Source): string[] {
     .filter((line) => byMethod.test(line) || byPattern.test(line));
 }
 
-/** Lists of two or more codes that something is looked up in. */
+/** Lists of two or more codes in which a value is looked up. */
 function setsIn({ text }: Source): string[] {
   const lists = text.matchAll(
     /(?:new Set(?:<\w+>)?\(|(?:string|ErrorCode)\[\] = |ErrorCode> = )\[([^[\]]*)\]|\[([^[\]]*)\](?: as const)?\)?\.includes\(/g,

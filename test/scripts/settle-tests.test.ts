@@ -3,7 +3,10 @@ import { filesToRepeat, settle, type TestReport } from '../../scripts/settle-tes
 
 type State = 'passed' | 'failed' | 'skipped';
 
-/** `{ 'a.test.ts': { works: 'passed', '(the file)': 'failed' } }`; names in brackets are no tests. */
+/**
+ * `{ 'a.test.ts': { works: 'passed', '(the file)': 'failed' } }`; names in parentheses are not
+ * tests.
+ */
 function report(files: Record<string, Record<string, State>>, strayErrors = 0): TestReport {
   return {
     strayErrors,

@@ -5,7 +5,7 @@ import { type McpBench, startMcpBench } from '../support/system/mcp-bench.ts';
 
 const reference = join(import.meta.dirname, '../conformance/reference');
 
-/** Those that need no authorization server, by revision. */
+/** Scenarios that need no authorization server, by revision. */
 const scenarios = [
   ['initialize', '2025-11-25'],
   ['tools_call', '2025-11-25'],

@@ -59,7 +59,7 @@ const letGo = async () => {
   );
 };
 
-/** Calls go through while others are slow. */
+/** Checks that calls succeed while others are slow. */
 async function assertServing(): Promise<void> {
   for (let index = 0; index < 50; index++) {
     const { statusCode, body } = await request(`${stage.bound.https}/pay`, {
@@ -160,7 +160,9 @@ it(`${attempts} connections above the limit use little memory, and their slots a
   await assertServing();
 });
 
-/** Connects and stays silent: kept until the head's time is over where there is room, else dropped. */
+/**
+ * Connects and stays silent: kept until the head timeout if there is capacity, otherwise dropped.
+ */
 function attempt(): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect(stage.proxyPort, '127.0.0.1');

@@ -98,8 +98,8 @@ interface Sample {
 }
 
 /**
- * Sends what the clock says is due, late ticks included; never more than `flyingMax` at once: a
- * slow machine gets less, not a pile.
+ * Sends the requests that are due, late ticks included, with at most `flyingMax` in flight: a slow
+ * machine gets a lower rate instead of a backlog.
  */
 async function runLoad(totalMs: number) {
   const latencies: number[] = [];

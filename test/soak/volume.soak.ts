@@ -31,7 +31,7 @@ async function upstream(req: IncomingMessage, res: ServerResponse): Promise<void
     for await (const chunk of req) bytes += (chunk as Buffer).length;
     res.end(String(bytes));
   } catch {
-    // The agent went away, and with it the sidecar's request.
+    // The agent disconnected, so the sidecar ended its request.
   }
 }
 
@@ -63,7 +63,7 @@ describe('1 GiB of data through the sidecar', () => {
   ] as const)(
     'arrives completely over %s in the direction %s, and memory stays constant',
     async (scheme, way) => {
-      // The first transfer fills the runtime's own pools, whatever its size; what comes after is ours.
+      // The first transfer fills the runtime's memory pools; later growth is the sidecar's.
       const cold = stage.rss();
       await transfers[way](stage.open[scheme]);
       const before = stage.rss();

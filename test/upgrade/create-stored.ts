@@ -6,10 +6,10 @@ import { upstreamHost } from './upstream-address.ts';
 type Answer = Readonly<Record<string, unknown>>;
 type Api = (method: string, path: string, body?: unknown, key?: string) => Promise<Answer>;
 
-/** What a test must know of a data directory that it cannot read from it. */
+/** Facts about a data directory that a test cannot read from it. */
 export type Stored = Awaited<ReturnType<typeof createStored>>;
 
-/** Fills a new installation through its API and its proxy: something of everything that is stored. */
+/** Fills a new installation through its API and its proxy with every kind of stored data. */
 export async function createStored(embedded: Embedded) {
   const api = apiOf(embedded);
   const made = { madeAt: new Date().toISOString(), secret: 'sk_live_stored_by_an_older_version' };
@@ -256,7 +256,7 @@ async function callThroughSidecar({ sidecar }: Embedded, api: Api): Promise<void
   });
 }
 
-/** As an agent with `HTTP_PROXY` set does; gives the status. */
+/** Like an agent with `HTTP_PROXY` set; returns the status. */
 export function postNote(proxyUrl: string, path: string): Promise<number | undefined> {
   const { hostname, port } = new URL(proxyUrl);
   return new Promise((resolve, reject) => {

@@ -42,7 +42,7 @@ async function main(version: string): Promise<void> {
   console.log(`${target}: ${fs.statSync(target).size} bytes (${tar.length} unpacked)`);
 }
 
-/** Stands for the API that the stored bindings lead to. */
+/** Replaces the API that the stored bindings lead to. */
 async function startUpstream(): Promise<http.Server> {
   const server = http.createServer((req, res) => {
     req.resume().on('end', () => {

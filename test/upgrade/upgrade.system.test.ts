@@ -26,7 +26,8 @@ const settings = (dataDir: string) => ({
 beforeAll(async () => {
   unpacked = unpack('0.1.0');
   stored = unpacked.stored;
-  // Grants and passports of then are still valid: this process lives minutes after it was made.
+  // Stored grants and passports are still valid, because this process starts minutes after they
+  // were created.
   const lagMs = Date.now() - Date.parse(stored.madeAt) - 300_000;
   vi.spyOn(systemClock, 'now').mockImplementation(() => Date.now() - lagMs);
   upstream = http.createServer((req, res) => {

@@ -1,6 +1,6 @@
 /**
- * Where the stored bindings lead. Bindings name their port, so a stored one cannot take a free
- * port at run time; a loopback address of its own keeps it apart from everything else.
+ * The address of the stored bindings. Bindings name their port, so a stored one cannot use a free
+ * port at run time; a separate loopback address prevents conflicts.
  */
 export const upstreamAddress = '127.91.17.5';
 export const upstreamPort = 17_391;

@@ -1,4 +1,5 @@
-// Follows one ledger on many connections; says when all of them stand, and how late each event came.
+// Follows one ledger on many connections; prints when all of them are open, and the delay of each
+// event.
 import { get } from 'node:http';
 
 interface Work {
@@ -6,7 +7,7 @@ interface Work {
   readonly key: string;
   readonly followers: number;
   readonly events: number;
-  /** Of these, how many first ones are not timed. */
+  /** Number of first events that are not timed. */
   readonly warmUp: number;
 }
 const { origin, key, followers, events, warmUp } = JSON.parse(process.argv[2] ?? '') as Work;
@@ -56,7 +57,7 @@ function follow(): void {
     if (unfinished === 0) allDone.resolve();
   };
   const take = (bytes: Buffer, from: number, now: number) => {
-    // A comment says only that the stream is alive.
+    // A comment only shows that the stream is alive.
     if (bytes[from] === 0x3a || bytes[from] === 0x72) return;
     const position = numberAt(bytes, bytes.indexOf(positionMark, from) + positionMark.length);
     if (position !== last + 1 && !isOff) {

@@ -2,9 +2,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { Agent, buildConnector } from 'undici';
 
-// The bare forward proxy: what any proxy on this runtime must do, and nothing else. No checks, no
-// guard, no decision. Intercepts CONNECT with one certificate, BENCH_CERT and BENCH_KEY; trusts
-// BENCH_CA upstream. Prints its port.
+// The bare forward proxy: the minimum that any proxy on this runtime must do. No checks, no guard,
+// no decision. Intercepts CONNECT with one certificate, BENCH_CERT and BENCH_KEY; trusts BENCH_CA
+// upstream. Prints its port.
 const { BENCH_CERT: cert, BENCH_KEY: key, BENCH_CA: ca } = process.env;
 const agent = new Agent({
   pipelining: 1,

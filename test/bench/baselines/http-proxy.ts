@@ -1,7 +1,7 @@
 import { Agent, createServer } from 'node:http';
 import httpProxy from 'http-proxy';
 
-// A forward proxy for plain HTTP as one makes it of the library http-proxy. Prints its port.
+// A plain HTTP forward proxy built on the library http-proxy. Prints its port.
 const agent = new Agent({ keepAlive: true });
 const proxy = httpProxy.createProxyServer({ agent });
 proxy.on('error', (_error, _req, res) => {

@@ -43,7 +43,7 @@ function open(): Promise<Socket> {
     const port = load.proxyPort ?? load.port;
     const socket = connect({ port, host: '127.0.0.1', noDelay: true });
     const secured = () => {
-      // Certificates are checked by the tests; here only the work is measured.
+      // Certificates are not verified here, because only throughput is measured; tests verify them.
       const secure = connectTls({ socket, rejectUnauthorized: false }, () => resolve(secure));
       secure.once('error', reject);
     };
@@ -59,7 +59,7 @@ function open(): Promise<Socket> {
   });
 }
 
-/** Resolves when the load has stopped and the last answer is here. */
+/** Resolves when the load has stopped and the last response has arrived. */
 function drive(socket: Socket, index: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let startedAt = 0;
@@ -106,7 +106,7 @@ function drive(socket: Socket, index: number): Promise<void> {
   return promise;
 }
 
-/** Bytes of the answer, head and body, once its head is here. */
+/** Bytes of the response, head and body; known when its head has arrived. */
 function lengthOf(chunks: Buffer[]): number {
   const start = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
   const end = start.indexOf('\r\n\r\n');

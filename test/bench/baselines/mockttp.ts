@@ -1,5 +1,5 @@
-// mockttp, the module at BENCH_MOCKTTP, passing everything on, TLS intercepted. Trusts BENCH_CA
-// upstream. Prints its port.
+// mockttp, the module at BENCH_MOCKTTP, forwarding everything with TLS interception. Trusts
+// BENCH_CA upstream. Prints its port.
 interface Mockttp {
   generateCACertificate(): Promise<object>;
   getLocal(options: { readonly https: object; readonly recordTraffic: boolean }): {

@@ -13,7 +13,9 @@ const cedar: typeof import('@cedar-policy/cedar-wasm/nodejs') = createRequire(im
 const setId = 'bench';
 const operators: Readonly<Record<string, string>> = { '==': '==', '>=': '>=' };
 
-/** The same rules as Cedar policies, parsed ahead; answers the reason of the one that forbids. */
+/**
+ * The same rules as Cedar policies, parsed in advance; returns the reason of the one that forbids.
+ */
 export function prepareCedar(definition: PolicyDefinition): (context: PolicyContext) => string {
   const staticPolicies = Object.fromEntries(
     definition.rules.map(({ reason, when }) => {

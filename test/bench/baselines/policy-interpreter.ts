@@ -6,8 +6,8 @@ import type {
 } from '../../../shared/policy/language/definition.ts';
 
 /**
- * What one writes first: go through all rules, read every path anew, collect what matches, take
- * the most restrictive. Only the operators that the benchmark's policies use.
+ * A straightforward interpreter: tries all rules, reads every path each time, collects the matches
+ * and takes the most restrictive. Supports only the operators of the benchmark's policies.
  */
 export function interpretPolicy(definition: PolicyDefinition, context: PolicyContext): string {
   let reason = 'policy.no_match';

@@ -10,7 +10,10 @@ const operators: Readonly<Record<string, string>> = {
   '>=': 'greaterThanInclusive',
 };
 
-/** The same rules for json-rules-engine, parsed ahead; answers the reason of the rule that fires. */
+/**
+ * The same rules for json-rules-engine, parsed in advance; returns the reason of the rule that
+ * fires.
+ */
 export function prepareJsonRules(
   definition: PolicyDefinition,
 ): (context: PolicyContext) => Promise<string> {

@@ -2,8 +2,8 @@ import type { Pool } from 'pg';
 import type { PreparedRow } from '../../../control-plane/ledger/sealing/prepare-batch.ts';
 import { insertRows } from '../../support/ledger/insert-rows.ts';
 
-// The least that storing evidence can cost: the same rows, prepared before the clock runs, as
-// multi-row VALUES in statements that commit themselves. No chain, no head, no signature.
+// A lower bound for storing evidence: the same rows, prepared before the measurement, as multi-row
+// VALUES in self-committing statements. No chain, no head, no signature.
 
 /** `all`: a table with every index of the ledger's. `key`: the same columns, the primary key alone. */
 export type Indexes = 'all' | 'key';

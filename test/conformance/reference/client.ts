@@ -1,9 +1,9 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 
 /**
- * A client with all that the conformance suite asks for, made of the official package alone: it
- * lists the tools and calls them, with the arguments that the suite names or with plain ones. Takes the
- * server's address as its last argument; how it gets there is the environment's to say.
+ * A client for the conformance suite that uses the official package only: it lists the tools and
+ * calls them with the suite's arguments or default ones. Takes the server's address as its last
+ * argument; the environment sets the proxy.
  */
 async function main(): Promise<void> {
   const url = new URL(process.argv.at(-1) ?? '');
@@ -37,7 +37,7 @@ interface Call {
   readonly arguments: Record<string, unknown>;
 }
 
-/** A value of the kind that each argument is of; an object is the schema that was seen first. */
+/** A value of the type of each argument; an object refers to the schema that was seen first. */
 function plainCall(
   tool: { readonly name: string; readonly inputSchema: object },
   object: unknown,

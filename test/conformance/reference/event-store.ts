@@ -1,6 +1,6 @@
 import type { EventStore } from '@modelcontextprotocol/server';
 
-/** Keeps a session's events so that a stream can be taken up again after the last one seen. */
+/** Stores a session's events so that a stream can be resumed after the last event received. */
 export function eventStore(): EventStore {
   const events: { readonly stream: string; readonly message: never }[] = [];
   return {
@@ -15,7 +15,7 @@ export function eventStore(): EventStore {
       const stream = events[Number(lastId)]?.stream ?? '';
       for (const [index, event] of events.entries()) {
         const isMissed = index > Number(lastId) && event.stream === stream;
-        // An event without a message only says where the stream begins.
+        // An event without a message only marks the start of the stream.
         if (isMissed && Object.keys(event.message).length > 0)
           await send(String(index), event.message);
       }

@@ -11,7 +11,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { text } from './tools.ts';
 
-/** Seals what a call must remember between its rounds. */
+/** Signs the state that a call must keep between its rounds. */
 export const states = createRequestStateCodec<{ readonly round: number }>({
   key: randomBytes(32),
 });
@@ -31,7 +31,7 @@ const sampling = (prompt: string) =>
     maxTokens: 100,
   });
 
-/** Asks for these until all are answered. */
+/** Requests these inputs until all are answered. */
 function ask(
   { mcpReq }: ServerContext,
   inputRequests: InputRequests,
@@ -44,7 +44,7 @@ function ask(
 
 type Answer = CallToolResult | InputRequiredResult;
 
-/** Tools and a prompt of 2026-07-28: what they need to know they ask for in their results. */
+/** Tools and a prompt of 2026-07-28 that request missing input in their results. */
 export function registerInputTools(server: McpServer): void {
   const tool = (name: string, answer: (ctx: ServerContext) => Answer | Promise<Answer>) =>
     server.registerTool(name, { description: `The suite's ${name}` }, answer);
@@ -102,7 +102,7 @@ async function manyRounds(ctx: ServerContext): Promise<Answer> {
   });
 }
 
-/** What the client said of itself with this very request. */
+/** The client capabilities that this request declares. */
 function capabilities({ mcpReq }: ServerContext) {
   const envelope = mcpReq.envelope as Record<string, unknown> | undefined;
   return envelope?.[CLIENT_CAPABILITIES_META_KEY] as

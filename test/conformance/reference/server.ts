@@ -19,14 +19,14 @@ const lists = {
   prompts: { listChanged: true },
 };
 
-/** A server with all that the conformance suite asks for, made of the official packages alone. */
+/** A server for the conformance suite that uses the official packages only. */
 export function referenceServer(generation: 'sessions' | 'stateless', secret?: string): Server {
   const answer = generation === 'sessions' ? sessions() : stateless();
   const hostIsLocal = localhostHostValidation();
   const originIsLocal = localhostOriginValidation();
   return createServer((req, res) => {
     if (!hostIsLocal(req, res) || !originIsLocal(req, res)) return;
-    // Only a sidecar knows the secret: whatever got past it is refused.
+    // Only the sidecar has the secret, so a request that bypassed it is refused.
     if (secret !== undefined && req.headers.authorization !== `Bearer ${secret}`) {
       res.writeHead(401).end();
       return;
@@ -37,7 +37,7 @@ export function referenceServer(generation: 'sessions' | 'stateless', secret?: s
 
 type Answer = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
 
-/** The earlier revisions: every session has a server of its own. */
+/** Earlier revisions: every session has its own server. */
 function sessions(): Answer {
   const transports = new Map<string, NodeStreamableHTTPServerTransport>();
   return async (req, res) => {

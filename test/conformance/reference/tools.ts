@@ -15,7 +15,7 @@ const embedded = (uri: string, value: string) => ({
   resource: { uri, mimeType: 'text/plain', text: value },
 });
 
-/** Tools that answer at once, by the names under which the conformance suite calls them. */
+/** Tools that answer at once, under the names that the conformance suite uses. */
 export function registerPlainTools(server: McpServer): void {
   const tool = (name: string, answer: () => CallToolResult) =>
     server.registerTool(name, { description: `The suite's ${name}` }, answer);
@@ -80,7 +80,7 @@ const schema2020 = {
   additionalProperties: false,
 };
 
-/** Tools that say something before they answer, or lose their stream on the way. */
+/** Tools that send messages before they answer, or that lose their stream during a call. */
 export function registerSpeakingTools(server: McpServer): void {
   server.registerTool('test_tool_with_logging', { description: 'Logs' }, async (ctx) => {
     for (const data of ['Tool execution started', 'Tool processing data', 'Tool completed']) {
@@ -104,13 +104,13 @@ export function registerSpeakingTools(server: McpServer): void {
   });
   server.registerTool('test_reconnection', { description: 'Loses its stream' }, async (ctx) => {
     ctx.http?.closeSSE?.();
-    // The suite measures that a client waits before it comes again; the answer must come later.
+    // The suite measures that a client waits before it reconnects, so the response must come later.
     await new Promise((resolve) => setTimeout(resolve, 100));
     return text('The client came again and found its answer.');
   });
 }
 
-/** Tools of sessions: they ask the client while the call is open. */
+/** Tools of sessions that send requests to the client during a call. */
 export function registerAskingTools(server: McpServer): void {
   server.registerTool(
     'test_sampling',

@@ -29,7 +29,7 @@ const issued = (more: JsonObject = {}) =>
   });
 const passportFor = async (more: JsonObject = {}) => (await issued(more)).passport;
 
-/** Runs it, and holds it to the upstream having seen that many calls of it. */
+/** Runs it, and expects that the upstream received this number of calls. */
 async function expectSent(calls: number, work: () => Promise<unknown>) {
   const before = upstream.seen.length;
   await work();
@@ -208,7 +208,7 @@ describe('an approval', () => {
 });
 
 describe('a change between the decision and the call', () => {
-  /** Holds the action back where its decision is sealed, and lets something happen meanwhile. */
+  /** Blocks the action while its decision is sealed, and runs a change in the meantime. */
   async function meanwhile(happens: () => Promise<unknown>, more: JsonObject = {}) {
     const holder = await services.pool.connect();
     try {

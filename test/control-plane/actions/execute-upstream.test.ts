@@ -9,7 +9,7 @@ import { executeStage, secret } from './execute-stage.ts';
 const dayMs = 86_400_000;
 const cleanup = new Cleanup();
 
-/** The names of the network's edge: each answer is given once, the last for ever. */
+/** Fake DNS: each answer is returned once, the last one repeatedly. */
 const names: Record<string, string[][]> = {};
 const asked: string[] = [];
 const guard = createGuard({
@@ -44,7 +44,7 @@ afterAll(async () => {
   await cleanup.run();
 });
 
-/** Sends `pay` somewhere else, without the credential, which is bound to the stage's upstream. */
+/** Sends `pay` to another URL, without the credential, which is bound to the stage's upstream. */
 const to = (url: string) => bind('pay', { upstream: { url, method: 'POST' } });
 const home = () => to(`https://${stage.host}/invoices/{invoice}/pay`);
 

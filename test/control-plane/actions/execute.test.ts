@@ -132,7 +132,7 @@ describe('the upstream’s response', () => {
   });
 });
 
-/** Text in place of JSON that would not be the same value to every reader. */
+/** Text that JSON parsers may read as different values. */
 function textOf(bytes: number) {
   return { body_format: 'text', body_bytes: bytes };
 }

@@ -18,7 +18,7 @@ const statuses: Readonly<Record<string, number>> = {
   'passport.agent_mismatch': 403,
   'passport.user_mismatch': 403,
 };
-/** What can be said of a passport without an action. */
+/** The checks of a passport that need no action. */
 const ofItself: ReadonlySet<string> = new Set([
   'passport.expired',
   'passport.not_yet_valid',
@@ -38,7 +38,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => gateway?.close(), 60_000);
 
-/** Another tenant's passport is signed by that tenant, or nobody would look further. */
+/** Another tenant's passport is signed by that tenant, because others are rejected earlier. */
 async function keyOf(tenantId: string) {
   const { db, signingKeys } = gateway.services;
   const create = { id: tenantId, name: tenantId };
@@ -58,7 +58,7 @@ async function presented(vector: PresentedVector) {
   if (vector.before === 'revoked') {
     await gateway.post('/v1/passports/revoke', { jti: claims.jti, reason: 'test' });
   }
-  // Used where it is in order: a passport that is refused is not spent.
+  // Only a valid passport is used: a refused one is not consumed.
   if (vector.before === 'used') {
     await gateway.services.bus.claim('default', `jti:${claims.jti}`, 60_000);
   }

@@ -39,7 +39,7 @@ describe('two control planes on one database and one Redis', () => {
     redis = await startRedis();
     database = await freshDatabase();
     const masterKey = randomBytes(32);
-    // Ahead of Redis, whose own clock says since when it remembers claims.
+    // The clock is ahead of Redis, whose own clock sets the time since which it stores claims.
     const clock = manualClock(Date.now() + 60_000);
     const options = { databaseUrl: database.url, redisUrl: redis.url, masterKey, clock };
     const first = await startGateway(options);

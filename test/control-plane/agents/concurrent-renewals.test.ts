@@ -13,7 +13,7 @@ let agent_id: number;
 beforeAll(async () => {
   redis = await startRedis();
   database = await freshDatabase();
-  // Ahead of Redis, whose own clock says since when it remembers claims.
+  // The clock is ahead of Redis, whose own clock sets the time since which it stores claims.
   const clock = manualClock(Date.now() + 60_000);
   const options = {
     databaseUrl: database.url,

@@ -210,7 +210,7 @@ describe('reading agents', () => {
     await set(id, true, developer);
     const olga = await gateway.as({ role: 'owner', principal: 'olga' });
     expect(await set(id, true, olga)).toMatchObject({ disabled_by: 'olga' });
-    // A lower role does not take it over either.
+    // A lower role does not replace the stored role either.
     expect(await set(id, true, developer)).toMatchObject({ disabled_by: 'olga' });
     const error = await refusalOf(set(id, false, developer));
     expect(error.code).toBe('agent.disabled_by_higher_role');

@@ -37,7 +37,7 @@ const issueAny = () =>
     ttl_seconds: 60,
   });
 
-/** The step that failed is named; nothing of how it failed, and no passport, leaves. */
+/** Expects the failed step in the response, and neither its cause nor a passport. */
 function expectFailure(answer: Answer, reason_code: string): void {
   expect([answer.status, answer.body?.reason_code]).toEqual([500, reason_code]);
   expect(Object.keys(answer.body ?? {}).sort()).toEqual(['error', 'reason_code']);
@@ -85,7 +85,8 @@ describe('the error of a failed passport issue', () => {
 
   it('is passport.sign_failed if the signing key cannot be opened', async () => {
     const { db } = gateway.services;
-    // Before the tenant exists, because a round of the publisher makes the keys of a new tenant.
+    // This runs before the tenant exists, because a round of the publisher creates the keys of a
+    // new tenant.
     await faults.withoutTable('signing_key');
     await db.tenant.create({ data: { id: 'keyless', name: 'keyless' } });
     const key = await gateway.api.key({ tenantId: 'keyless' });
@@ -120,7 +121,7 @@ describe('the error of a failed passport issue', () => {
     expectFailure(await issue(), 'evidence.seal_failed');
     expect(await issuedEvents()).toBe(0);
     await faults.mend();
-    // What is sealed next takes along what waits.
+    // The next seal also seals waiting events.
     await until(async () => {
       expect((await issue()).status).toBe(201);
       return (await issuedEvents()) === (await passports());
@@ -192,7 +193,7 @@ describe('renewing a passport', () => {
       expectFailure(await renew(), code);
       await faults.mend();
     }
-    // Both came before the old passport's use was taken.
+    // Both failures occurred before the old passport was consumed.
     expect((await renew()).status).toBe(201);
   });
 });

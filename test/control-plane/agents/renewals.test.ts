@@ -68,7 +68,7 @@ describe('a renewed passport', () => {
     await capable('read.*');
     expect(await refused(renew(two.token))).toEqual([403, 'passport.tool_not_allowed']);
     await capable('pay', 'mail', 'read.*', 'more');
-    // A refusal spends nothing, and what the agent gained since does not come along.
+    // A refusal consumes nothing, and capabilities that the agent gained later are not added.
     expect((await renew(two.token)).claims.allowed_tools).toEqual(['pay', 'mail']);
   });
 

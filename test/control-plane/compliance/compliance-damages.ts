@@ -3,7 +3,7 @@ import { sha256 } from '../../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 
 const day = 86_400_000;
-/** Changes a member of the text of the newest decision on a tool, and its hash with it. */
+/** Changes a member of the text of the newest decision on a tool, and adapts its hash. */
 export const rewrite = (tool: string, from: string, to: string) =>
   `update evidence_row set canonical = replace(canonical, '${from}', '${to}')
     where tenant_id = 'default' and position =
@@ -26,11 +26,11 @@ const row = (control: ControlId, reason: ControlReason, how: string, sql: Damage
 const another = JSON.stringify({ id: 'p1', version: 1, rules: [] });
 const hashOfAnother = sha256(canonicalJson(JSON.parse(another)));
 
-/** One way to bring about each reason; `ago` gives a time so many milliseconds before now. */
+/** One way to cause each reason; `ago` returns a time in the past. */
 export const damagesOf = (ago: (ms: number) => string): readonly Damage[] => [
   row('CC-1', 'policies_unreadable', 'a published policy was changed', () => [
     `update policy set definition = '${another}'`,
-    // As a replica that has just started finds it: what was compiled is not compiled again.
+    // Like a newly started replica, which has no compiled policies.
     "update policy set policy_hash = 'sha256:0'",
   ]),
   row('CC-1', 'no_enforcing_policy', 'what is published only reports', () => [
@@ -82,7 +82,7 @@ export const damagesOf = (ago: (ms: number) => string): readonly Damage[] => [
   row('CC-3', 'sealing_stuck', 'an event waits outside for long', () => [
     `insert into event_outbox (tenant_id, event_id, event, dead_lettered, created_at)
        values ('default', 'ev_x', 'not yet', true, '${ago(16 * 60_000)}')`,
-    // Otherwise it would be sealed as one that nobody can read.
+    // Otherwise it would be sealed as an unreadable event.
     `create function stay() returns trigger language plpgsql as 'begin return null; end'`,
     `create trigger stay before delete on event_outbox for each row
        when (old.event_id = 'ev_x') execute function stay()`,

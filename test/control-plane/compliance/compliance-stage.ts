@@ -30,7 +30,7 @@ const others = [
   'api_key',
 ];
 
-/** What statements may change, and what a ledger that is found damaged is told in. */
+/** Tables that the statements may change, and those that record a damaged ledger. */
 function tablesIn(statements: readonly string[]): readonly string[] {
   const isLedger = changesLedger(statements);
   const told = isLedger ? ['evidence_verification', 'delivery'] : [];
@@ -43,7 +43,7 @@ function tablesIn(statements: readonly string[]): readonly string[] {
 const changesLedger = (statements: readonly string[]) =>
   statements.some((sql) => sql.includes('evidence_row'));
 
-/** Sealing goes on meanwhile: of the ledger only the rows that there were are put back. */
+/** Sealing continues in the meantime, so only the existing rows of the ledger are restored. */
 const ledgerBack = [
   `delete from evidence_row as row using before_ledger as before
     where row.tenant_id = before.tenant_id and row.position = before.position`,
@@ -52,8 +52,8 @@ const ledgerBack = [
 ];
 
 /**
- * A tenant in which all six controls hold: a policy, tools that were approved and used, a request
- * that somebody else decided, and a webhook that hears of it.
+ * A tenant in which all six controls pass: a policy, tools that were approved and used, a request
+ * that another person decided, and a notified webhook.
  */
 export async function complianceStage() {
   const stage = await preflightStage({ env });
@@ -71,7 +71,7 @@ export async function complianceStage() {
   const params = { id: Number(approval_request_id) };
   await anna.call(decideApproval, { params, body: { action: 'approve' } });
   await owner.call(drainDeliveries, { body: {} });
-  // What is being settled when a report is made is given a minute.
+  // A report allows a minute for decisions that are being sealed.
   services.clock.advance(120_000);
   const api = await startApi(complianceRoutes(services), services, { limits: roomyLimits });
   const auditor = await api.client(await api.key({ role: 'auditor' }));
@@ -83,14 +83,14 @@ export async function complianceStage() {
     approvalId: params.id,
     report: () => auditor.call(getCompliance),
     control: async (id: ControlId) => {
-      // Sixty reports a minute are answered.
+      // The API answers sixty reports a minute.
       services.clock.advance(1_500);
       const { controls } = await auditor.call(getCompliance);
       const found = controls.find((one) => one.id === id);
       if (found === undefined) throw new Error(`no ${id} in the report`);
       return found;
     },
-    /** Runs SQL as whoever owns the database could, hands over what follows, and puts all back. */
+    /** Runs SQL as the owner of the database, runs the callback, and restores all tables. */
     damaged: async <Result>(
       statements: readonly string[],
       look: () => Promise<Result>,
@@ -116,7 +116,7 @@ export async function complianceStage() {
         ];
         const ledger = isLedger ? ledgerBack : [];
         await tamper(databaseUrl, 'begin', ...unplant, ...back, ...ledger, 'commit');
-        // Which signing key is the active one is believed for a second.
+        // The active signing key is cached for a second.
         services.clock.advance(1_500);
       }
     },

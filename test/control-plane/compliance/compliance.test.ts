@@ -29,7 +29,7 @@ afterAll(() => stage?.close());
 const damages = damagesOf((ms) => new Date(stage.gateway.services.clock.now() - ms).toISOString());
 const nextSteps: string[] = [];
 
-/** Brought about by other means below. */
+/** Caused by other means below. */
 const elsewhere: readonly ControlReason[] = [
   'insufficient_evidence',
   'check_failed',
@@ -143,13 +143,13 @@ describe('a control', () => {
   it('fails with insufficient_evidence for a tenant without data, except CC-4', async () => {
     const { services } = stage.gateway;
     const client = await stage.api.client(await stage.api.key({ tenantId: 'other' }));
-    // As when it is published to sidecars.
+    // As publishing to sidecars does.
     await services.signingKeys.active('other', 'checkpoint');
     const { controls, status } = await client.call(getCompliance);
     expect(status).toBe('fail');
     const silent = controls.filter((one) => !reasonsOf(one).includes('insufficient_evidence'));
     expect(silent.map(({ id }) => id)).toEqual(['CC-4']);
-    // A tenant that is there gets its keys from whatever publishes it first.
+    // Publishing creates the keys of an existing tenant.
     const keyless = (await complianceReport(services, 'keyless')).controls;
     const found = keyless.find(({ id }) => id === 'CC-4')?.findings ?? [];
     expect(reasonsOf({ findings: found })).toEqual(['insufficient_evidence']);

@@ -5,7 +5,7 @@ const noAgent = 2_147_483_647;
 
 type MakeBody = (stage: Stage) => object | Promise<object>;
 
-/** What may fail on the way to a passport, by the step that the reason code names. */
+/** Failures in issuing a passport, by the step that the reason code names. */
 const faultsOnTheWay: readonly (readonly [string, (stage: Stage) => Promise<void>])[] = [
   ['agent.load_failed', ({ faults }) => faults.withoutTable('agent')],
   ['policy.load_failed', ({ faults }) => faults.withoutTable('policy')],
@@ -40,7 +40,7 @@ const registered = (more: object = {}) => ({
   ...more,
 });
 
-/** The key of an agent itself. */
+/** A key of the agent itself. */
 const boundKey = ({ key, agentId }: Stage) =>
   key({ role: 'agent', agentId: Number(agentId), principal: 'bound' });
 

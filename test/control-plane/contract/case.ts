@@ -3,10 +3,10 @@ import type { Given, Stage } from './stage.ts';
 
 export type Ask = (given?: Given) => Promise<Answer>;
 
-/** One way to bring about one answer of an operation. */
+/** One way to cause one response of an operation. */
 export interface Case {
   readonly status: number;
-  /** The `reason_code` of the answer; empty where a success has none. */
+  /** The `reason_code` of the response; empty for a success. */
   readonly reason: string;
   readonly answer: (ask: Ask, stage: Stage) => Promise<Answer>;
 }
@@ -27,14 +27,14 @@ export const succeeds = (status: number, answer: Case['answer']): Case =>
 export const refusesBodies = (...bodies: readonly unknown[]): readonly Case[] =>
   bodies.map((body) => yields(400, 'args.schema_invalid', (ask) => ask({ body })));
 
-/** As {@link yields}, while the database has a fault. */
+/** Like {@link yields}, while the database has a fault. */
 export const failsWithout = (table: string, reason: string, answer: Case['answer']): Case =>
   yields(500, reason, async (ask, stage) => {
     await stage.faults.withoutTable(table);
     return answer(ask, stage);
   });
 
-/** As {@link yields}, while a published policy is not the one that was published. */
+/** Like {@link yields}, while a published policy was changed in the database. */
 export const failsOnPolicy = (answer: Case['answer']): Case =>
   yields(500, 'policy.load_failed', async (ask, stage) => {
     await stage.changePublishedPolicy();

@@ -7,7 +7,7 @@ import { fresh } from './stage.ts';
 
 const unknownKey = 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ';
 
-/** What every operation of its kind answers. */
+/** Responses of every operation of a kind. */
 export function commonCases(operation: AnyOperation): readonly Case[] {
   const { auth, body, bodyBytesMax = bodyBytesMaxDefault } = operation;
   return [
@@ -63,10 +63,10 @@ function keyCases({ auth, permission }: AnyOperation): readonly Case[] {
 }
 
 const atOnce = 40;
-/** Of a larger budget the rest is counted without sending it. */
+/** The rest of a larger budget is counted without sending requests. */
 const sentMax = 40;
 
-/** Spends the budget to its end, and no further. */
+/** Consumes the budget to its end, and no further. */
 async function untilRefused(
   { auth, budgetPerMinute = 1 }: AnyOperation,
   ask: () => Promise<Answer>,
@@ -76,7 +76,7 @@ async function untilRefused(
     const batch = Math.min(atOnce, left - sent);
     const answers = await Promise.all(Array.from({ length: batch }, ask));
     const early = answers.find(({ status }) => status === 429);
-    // Whoever has no key shares the budget of the address with all that came before.
+    // Callers without a key share the budget of their address with all earlier requests.
     if (early !== undefined && auth === 'none') return early;
     if (early !== undefined) throw new Error(`refused before ${budgetPerMinute} were sent`);
   }

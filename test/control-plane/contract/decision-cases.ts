@@ -11,7 +11,7 @@ import { fresh, type Stage } from './stage.ts';
 
 type MakePassport = (stage: Stage) => Promise<string> | string;
 
-/** A passport that is refused for this, and the action with it. */
+/** A passport that is refused for this reason, and the action with it. */
 const refusesPassport = (status: number, reason: string, make: MakePassport): Case =>
   yields(status, reason, async (ask, stage) =>
     ask({ body: stage.action({ passport: await make(stage) }) }),
@@ -33,7 +33,7 @@ const used: MakePassport = async (stage) => {
   return passport;
 };
 
-/** Preflight, its alias and execute judge alike. */
+/** Preflight, its alias and execute decide alike. */
 const judged: readonly Case[] = [
   yields(200, 'test.allow', (ask, { action }) => ask({ body: action() })),
   yields(200, 'test.deny', (ask, { action }) => ask({ body: action({ tool: 'shell' }) })),
@@ -73,7 +73,7 @@ const judged: readonly Case[] = [
   }),
 ];
 
-/** What a hard refusal is in a mode that only watches: a decision, answered with 200. */
+/** A hard refusal in monitor is a decision, returned with 200. */
 const watched: readonly Case[] = [
   yields(200, 'passport.replay_detected', async (ask, stage) =>
     ask({ body: stage.action({ passport: await used(stage), mode: 'monitor' }) }),

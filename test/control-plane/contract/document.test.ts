@@ -4,7 +4,7 @@ import type { Services } from '../../../control-plane/core/services.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { openApiDocument } from '../../../shared/contract/base/openapi.ts';
 
-/** What the document says of requests, for every field of every operation: a new one is no exception. */
+/** Checks every field of every request body, so that new operations are included. */
 
 interface Schema {
   readonly $ref?: string;
@@ -45,13 +45,13 @@ interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
 
-// Routes only hold on to their services; these are not called.
+// The routes only keep references to their services, which are not called.
 const routes = allRoutes({} as Services);
 const document = openApiDocument(routes.map(({ operation }) => operation)) as unknown as Document;
 const { schemas } = document.components;
 const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
 
-/** Members of these hold whatever a caller likes; what is in them is judged, not validated. */
+/** Members of these objects are free-form: policies judge them, and no schema validates them. */
 const freeObjects = new Set([
   'args',
   'modified_args',
@@ -64,7 +64,7 @@ const freeObjects = new Set([
 
 const nameOf = (ref: string) => ref.replace('#/components/schemas/', '');
 
-/** Each schema below one, with where it is; named ones are visited once for each place. */
+/** Each schema below one, with its path; named ones are visited once for each path. */
 function* within(
   schema: Schema,
   at: string,
@@ -85,7 +85,7 @@ function* within(
   if (typeof more === 'object') yield* within(more, `${at}.*`, seen);
   if (items !== undefined) yield* within(items, `${at}[]`, seen);
   for (const branch of [schema.anyOf, schema.oneOf, schema.allOf].flatMap((list) => list ?? [])) {
-    // A branch beside a type only adds to it.
+    // A branch next to a type only adds constraints.
     if (schema.type === undefined) yield* within(branch, at, seen);
   }
 }
@@ -116,7 +116,7 @@ function problemOf(at: string, schema: Schema): string | undefined {
   return schema.minimum === undefined || schema.maximum === undefined ? 'is unbounded' : undefined;
 }
 
-/** A pattern without an open end bounds the length by itself. */
+/** A pattern without an open end limits the length by itself. */
 function isBounded(pattern: string | undefined): boolean {
   return (
     pattern !== undefined &&

@@ -2,7 +2,10 @@ import { anEvent } from '../../support/ledger/ledger.ts';
 import { type Case, type Cases, succeeds, yields } from './case.ts';
 import type { Given, Stage } from './stage.ts';
 
-/** A tenant with so many events, of which the first is gone if the ledger is to be damaged. */
+/**
+ * A tenant with this number of events, of which the first is deleted if the ledger is to be
+ * damaged.
+ */
 async function ledgerOf(stage: Stage, { isDamaged = false } = {}): Promise<string> {
   const { id, key } = await stage.tenant();
   const { ledger, pool } = stage.services;
@@ -27,7 +30,7 @@ const fork = (given: Given = {}): Case =>
     ask({ ...given, key: await ledgerOf(stage, { isDamaged: true }) }),
   );
 
-/** Its only checkpoint carries no signature of the tenant's. */
+/** Its only checkpoint has no signature of the tenant. */
 const forgedCheckpoint: Case = yields(500, 'evidence.fork', async (ask, stage) => {
   const { id: tenantId, key } = await stage.tenant();
   await stage.services.db.evidenceCheckpoint.create({

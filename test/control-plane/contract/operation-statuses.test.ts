@@ -62,7 +62,7 @@ const special = {
   ...readingCases,
 };
 
-/** Declared reasons that are brought about elsewhere. */
+/** Declared reasons that other tests cause. */
 const elsewhere = {
   // After thirty seconds: http/idempotency.test.ts.
   'POST /v1/actions/execute': ['503 args.idempotency_in_flight'],
@@ -122,7 +122,7 @@ describe.each(contractRows.map((row) => [row.name, row] as const))('%s', (_name,
   );
 });
 
-/** The answer is of the form that the operation declares, with no field beside it. */
+/** The response has the form that the operation declares, without other fields. */
 function expectSuccess(answer: Answer, { success }: AnyOperation): void {
   const type = success.contentType ?? 'application/json; charset=utf-8';
   expect(answer.headers.get('content-type')).toBe(type);
@@ -133,7 +133,9 @@ function expectSuccess(answer: Answer, { success }: AnyOperation): void {
 }
 
 const decisionFields = ['decision', 'chain_id', 'evidence_event_id', 'mode', 'enforced'];
-/** What else an error may say, by reason: which permission, where in the policy, by which plan. */
+/**
+ * Permitted details of an error, by reason: the permission, the position in the policy, the plan.
+ */
 const detailsOf: Readonly<Record<string, readonly string[]>> = {
   'auth.insufficient_permission': ['scope'],
   'auth.gateway_scope_required': ['scope'],
@@ -141,7 +143,7 @@ const detailsOf: Readonly<Record<string, readonly string[]>> = {
   'plan.cap_reached': ['feature', 'min_tier'],
 };
 
-/** `{ error, reason_code }`, and beside it what the contract names: nothing of how it came about. */
+/** `{ error, reason_code }`, the fields of the contract, and no cause. */
 function expectError(
   { status, body = {}, headers, text }: Answer,
   codes: readonly string[],
@@ -180,7 +182,7 @@ function expectHeaders({ status, headers, body }: Answer): void {
   } else {
     expect(headers.get('retry-after')).toBeNull();
   }
-  // Whoever is not known has no budget of a tenant; a failure may come before it is counted.
+  // Unknown callers have no tenant budget, and a failure may occur before the request is counted.
   const isEarly = ['internal.unexpected', 'integrity.forged_row'].includes(reason);
   if (!reason.startsWith('auth.') && !isEarly) {
     expect(headers.get('ratelimit-policy')).toMatch(/^"\w+";q=\d+;w=60$/);

@@ -6,7 +6,7 @@ const broken = { id: 'broken', version: 1, rules: [{ name: 'x', decision: 'maybe
 const noId = 2_147_483_647;
 const everything = ['?lifecycle=draft', '?lifecycle=published', ''];
 
-/** Addresses a policy that was made for it. */
+/** Addresses a policy that was created for the case. */
 const of =
   (
     publish: boolean,
@@ -17,10 +17,10 @@ const of =
     return ask({ params: { id }, ...(await given(stage)) });
   };
 
-/** Whoever may write policies, and not publish them. */
+/** A caller that may write policies and not publish them. */
 const developer = async ({ key }: Stage) => ({ key: await key({ role: 'developer' }) });
 
-/** A tenant that has as many policies as its plan allows, and the published one among them. */
+/** A tenant that has as many policies as its plan allows, including a published one. */
 async function atCap(stage: Stage): Promise<{ readonly key: string; readonly id: number }> {
   const { id: tenantId, key } = await stage.tenant('free');
   const id = await stage.policy(stage.definition(), { publish: true, key });

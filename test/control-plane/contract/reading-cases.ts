@@ -36,7 +36,8 @@ export const readingCases: Cases = {
   'POST /v1/evidence/events': [
     succeeds(200, (ask) => ask({ body })),
     ...refusesBodies({ ...body, type: 'decision' }, { ...body, data: undefined }),
-    // A body within the limit, whose canonical form is not: each number is written out.
+    // A body within the limit whose canonical form exceeds it, because each number is written in
+    // full.
     yields(400, 'evidence.event_invalid', (ask) =>
       ask({ body: `{"type":"custom.note","data":{"n":[${expanding}1],"text":"${padding}"}}` }),
     ),
@@ -46,7 +47,7 @@ export const readingCases: Cases = {
     failsToWrite('evidence_row', 'evidence.seal_failed', (ask) => ask({ body })),
   ],
   'GET /v1/evidence/stream': [
-    // At a process that goes, a stream begins and ends.
+    // At a process that shuts down, a stream begins and ends.
     succeeds(200, async (ask, { services }) => {
       await services.feed.close();
       return ask();
@@ -90,7 +91,7 @@ export const readingCases: Cases = {
     failsToWrite('evidence_row', 'evidence.seal_failed', (ask) => ask()),
     yields(503, 'report.signing_unavailable', async (ask, { tenant, services }) => {
       const { id, key } = await tenant();
-      // Its private half is in the vault under a master key that nobody has any more.
+      // Its private key is in the vault under a master key that no longer exists.
       const lost = { ...services, vault: createVault(randomBytes(32)) };
       await createSigningKeys(lost).active(id, 'report');
       return ask({ key });

@@ -7,14 +7,15 @@ export interface ContractRow {
   readonly path: string;
   readonly auth: AnyOperation['auth'];
   readonly permission: string | undefined;
-  /** Success statuses, then the errors that the contract names for it. */
+  /** Success statuses, then the errors that the contract lists for it. */
   readonly statuses: readonly number[];
 }
 
 /**
- * The rows of the API contract, sections 4.1 to 4.4, those of 4.10 about agents, simulation, policies
- * and kill switches, and the evidence beside section 4.5: `METHOD PATH AUTH STATUSES`, with B for any key and G for one of
- * gateway scope. Where the contract leaves statuses open, those of its neighbours stand here.
+ * The rows of the API contract, sections 4.1 to 4.4, those of 4.10 about agents, simulation,
+ * policies and kill switches, and evidence from section 4.5: `METHOD PATH AUTH STATUSES`, with B
+ * for any key and G for one of gateway scope. Statuses that the contract leaves open are those of
+ * similar operations.
  */
 const contract = `
   POST   /v1/actions/preflight            B  200 400 401 403 429
@@ -74,7 +75,7 @@ const contract = `
 `;
 
 const authOf = { B: 'bearer', G: 'gateway', '-': 'none' } as const;
-/** Where the contract names the permission. */
+/** Set if the contract names the permission. */
 const permissions: Readonly<Record<string, string>> = {
   'POST /v1/approvals/{id}/decide': 'approval.decide',
   'GET /v1/evidence/export': 'evidence.export',

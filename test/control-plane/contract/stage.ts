@@ -14,7 +14,7 @@ import { executeStage } from '../actions/execute-stage.ts';
 
 export interface Given {
   readonly params?: Readonly<Record<string, string | number>>;
-  /** With its question mark. */
+  /** Includes the question mark. */
   readonly query?: string;
   readonly body?: unknown;
   /** `none` sends no key; default: the owner's, of gateway scope. */
@@ -28,8 +28,8 @@ let made = 0;
 export const fresh = (word: string) => `${word}-${++made}`;
 
 /**
- * A gateway on which every status of the contract can be brought about: tools for each kind of
- * decision, tenants at the cap of their plan and at the end of their budget, faults of the database.
+ * A gateway on which every status of the contract can be caused: tools for each kind of decision,
+ * tenants at the limit of their plan and of their budget, database faults.
  */
 export async function statusStage() {
   const execute = await executeStage();
@@ -84,12 +84,12 @@ async function requestsTo({ api, services }: Gateway) {
   };
   return {
     key: api.key,
-    /** Of an approver. */
+    /** The key of an approver. */
     anna: await api.key({ role: 'approver', principal: 'anna' }),
     send,
     post: (path: string, body: unknown, key = owner) =>
       send({ method: 'POST', path: `/v1${path}` }, { body, key }),
-    /** A tenant of its own, and its owner's key. */
+    /** A new tenant, and its owner's key. */
     tenant: async (plan = 'enterprise') => {
       const id = fresh('tenant');
       await services.db.tenant.create({ data: { id, name: id, plan } });
@@ -98,7 +98,7 @@ async function requestsTo({ api, services }: Gateway) {
   };
 }
 
-/** A field of an answer that must have it. */
+/** A field that the response must contain. */
 async function fieldOf(asking: Promise<Answer>, field: string): Promise<unknown> {
   const { body, text } = await asking;
   if (body?.[field] === undefined) throw new Error(`no ${field} in ${text}`);
@@ -133,7 +133,7 @@ function passportsOf({ services }: Gateway, { post }: Requests, agentId: string)
       ttl_seconds: 300,
       ...more,
     }),
-    /** A passport of whatever terms, as it is signed here or forged, that nobody issued. */
+    /** A passport with any terms, signed here or forged, that was never issued. */
     signed: async (more: object = {}, forged = false) => {
       const claims = buildClaims({
         issuer: 'sallyport',
@@ -160,7 +160,10 @@ function passportsOf({ services }: Gateway, { post }: Requests, agentId: string)
   };
 }
 
-/** Until mended, the key that signs passports, or what else, cannot be opened: it was sealed for another place. */
+/**
+ * Until repaired, the signing key for passports (or another) cannot be opened, because it was
+ * sealed for another row.
+ */
 async function sealSigningKeyElsewhere(
   { services }: Gateway,
   faults: DatabaseFaults,
@@ -179,7 +182,7 @@ async function sealSigningKeyElsewhere(
   });
   faults.onMend(`update signing_key set state = 'active', mac = '${mac}' where kid = '${kid}'`);
   faults.onMend(`delete from signing_key where kid = '${other}'`);
-  // Which key is the active one is believed for a second.
+  // The active signing key is cached for a second.
   clock.advance(1_000);
 }
 
@@ -210,7 +213,7 @@ function policiesOf({ services }: Gateway, { post }: Requests, faults: DatabaseF
       const body = { name: fresh('policy'), rules_json, publish };
       return Number(await fieldOf(post('/policies', body, key), 'id'));
     },
-    /** Until mended, a published policy is not the one that was published. */
+    /** Until repaired, a published policy differs from its published hash. */
     changePublishedPolicy: async () => {
       const name = fresh('changed');
       const definition = JSON.stringify({ id: name, version: 1, rules: [] });
@@ -237,7 +240,9 @@ interface PolicyOptions {
   readonly key?: string | undefined;
 }
 
-/** Control planes whose bus has just lost what it held: they cannot know what was used before. */
+/**
+ * Control planes whose bus has just lost its data, so they cannot know which passports were used.
+ */
 function forgetfulApis({ services }: Gateway) {
   const opened: { readonly close: () => Promise<void> }[] = [];
   return {

@@ -10,7 +10,7 @@ afterAll(() => gateway.close());
 
 let tenants = 0;
 
-/** A tenant of a plan, with so many agents and draft policies already. */
+/** A tenant with a plan and this number of agents and draft policies. */
 async function tenant(plan: string, { agents = 0, policies = 0 } = {}) {
   const { db } = gateway.services;
   tenants += 1;

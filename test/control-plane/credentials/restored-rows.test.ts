@@ -48,7 +48,7 @@ const listed = async () =>
   (await stage.gateway.owner.call(listCredentials)).credentials.map(({ name }) => name);
 const delivered = async () =>
   (await sidecar.controlPlane.credentials()).credentials.map((one) => one.secret);
-/** What the upstream is sent by the next execution. */
+/** The authorization header that the next execution sends to the upstream. */
 async function sent() {
   const before = stage.upstream.seen.length;
   const { body } = await stage.send();
@@ -69,7 +69,7 @@ const putBack = (id: string) =>
 
 describe('a removed credential whose row is restored directly in the database', () => {
   it('is not used, listed or delivered, and is reported; other credentials work', async () => {
-    // The first by name would be used.
+    // The first one by name would be used.
     const { id } = await store('a-removed');
     expect(await sent()).toBe('Bearer sk_of_a-removed_1');
     expect(await delivered()).toEqual(['sk_of_a-removed_1', secret]);

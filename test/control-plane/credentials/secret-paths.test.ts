@@ -56,7 +56,7 @@ describe.each(without)('a key of role %s', (role) => {
   });
 });
 
-/** The most that a caller could ask for, where an example asks for less. */
+/** The request with the most rights that a caller can ask for, if the example asks for less. */
 function bodyOf(id: string, { agentId, role }: { agentId: string; role: Role }) {
   const bodies: Readonly<Record<string, unknown>> = {
     createEnrolmentToken: { agent_id: agentId, user_id: 'ceo', max_uses: 1000 },

@@ -140,7 +140,7 @@ describe('the audit trail', () => {
       ]);
       expect((await list()).chains.map(({ ok }) => ok)).toEqual([true, true]);
       await damage(set, where);
-      // Whoever asks of events elsewhere in the chain learns of it, too.
+      // Events elsewhere on the chain are reported with the same problem.
       const query = what === 'a text, to invalid JSON' ? { cursor: '' } : {};
       const { chains } = await list(
         'cursor' in query
@@ -250,7 +250,7 @@ describe('an export of the audit trail', () => {
 
   it('is refused and not recorded while no signing key is available', async () => {
     const { get, list, tenantId } = await aLedger([change()]);
-    // Its private half was put into the vault under a master key that nobody has any more.
+    // Its private key was stored in the vault under a master key that no longer exists.
     const lost = await testServices({ databaseUrl: database.url });
     await lost.signingKeys.active(tenantId, 'report');
     await lost.close();

@@ -54,7 +54,7 @@ const indexesOf = (page: Awaited<ReturnType<typeof list>>) =>
   page.events.map(({ id }) => events.findIndex((event) => event.id === id));
 const where = (holds: (index: number) => boolean) => events.map((_, index) => index).filter(holds);
 
-/** Reads every page to the end. */
+/** Reads all pages to the end. */
 async function all(given: Readonly<Record<string, string>>): Promise<number[]> {
   const found: number[] = [];
   let cursor: string | null | undefined;

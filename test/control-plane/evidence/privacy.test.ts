@@ -120,7 +120,7 @@ describe('the stored form of arguments', () => {
     const where = (eventId: string) => ({ tenantId_eventId: { tenantId: 'default', eventId } });
     await db.evidenceSalt.update({ where: where(one), data: { arguments: forged } });
     expect(await kept(one)).toMatchObject({ proven: false });
-    // What was sealed for one event does not open as another's.
+    // A value that was sealed for one event does not open for another.
     const { row } = await saltOf(two);
     await db.evidenceSalt.update({ where: where(one), data: { arguments: row.arguments } });
     expect(await refusalOf(kept(one))).toMatchObject({ code: 'credential.unreadable' });
@@ -163,7 +163,7 @@ describe('erasing the arguments of a call', () => {
     await settings('digest');
     const { event, row } = await stage.sealed(id);
     const before = await saltOf(id);
-    // With the salt the digest proves the arguments.
+    // The salt and the digest together prove the arguments.
     expect(saltedDigest(before.open(), args)).toBe(event.data.args_digest);
     await verified();
     await erase(id);
@@ -317,7 +317,7 @@ describe('erasing the arguments of all calls', () => {
   });
 });
 
-/** All that the database holds of events, as text. */
+/** The whole content of the event tables as text. */
 async function everything(): Promise<string> {
   const { pool } = stage.gateway.services;
   const tables = ['evidence_salt', 'evidence_row', 'event_outbox', 'evidence_batch'];

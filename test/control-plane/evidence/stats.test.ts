@@ -144,7 +144,7 @@ describe('the evidence statistics', () => {
     }
     const settledBefore = services.clock.now();
     services.clock.advance(1);
-    // Two deciders: the second settles it. Asking for context, or nobody's answer, settles nothing.
+    // Two deciders: the second one decides. A request for context and an expiry decide nothing.
     const two = await ask('two');
     services.clock.advance(60_000);
     await decide(two, { action: 'approve' }, anna);
@@ -175,7 +175,7 @@ describe('the evidence statistics', () => {
   );
 });
 
-/** The slow and plain way. */
+/** The slow reference implementation. */
 function countOneByOne(
   events: readonly EvidenceEvent[],
   group_by: string,

@@ -20,7 +20,7 @@ const open: Follower[] = [];
 let tenants = 0;
 
 const never = 3_600_000;
-// What wakes a follower here is sealing, and nothing else.
+// Followers are woken by sealing only.
 const feed = { pollMs: never, aliveMs: 300, permittedMs: 100, followersMax: 20 };
 
 beforeAll(async () => {
@@ -40,7 +40,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** A tenant of its own: its ledger, and who may follow it. */
+/** A new tenant: its ledger, and a client that may follow it. */
 async function aTenant() {
   tenants += 1;
   const tenantId = `tenant_${tenants}`;
@@ -56,7 +56,7 @@ async function aTenant() {
     const follower = await startFollower(options.origin ?? api.origin, { key, ...options });
     open.push(follower);
     expect(follower.status).toBe(200);
-    // The first word is there: the follower stands where the ledger ended by now.
+    // The first comment has arrived, so the follower is at the end of the ledger.
     await until(() => follower.comments > 0, { what: 'the stream has begun' });
     return follower;
   };
@@ -147,7 +147,7 @@ describe('the event stream', () => {
       services.ledger.sealAll(`tenant_${tenants}`, batch.map(anEvent));
     const bound = fc.record({
       from: fc.integer({ min: 0, max: 3 }).map(timeOf),
-      // Between two milliseconds, too.
+      // Also between two milliseconds.
       to: fc.constantFrom('2026-01-01T00:03:00Z', '2026-01-01T00:03:59.9999Z'),
     });
     const filter = fc
@@ -194,7 +194,7 @@ describe('the event stream', () => {
   it('neither skips nor repeats events for clients that reconnect while thousands are sealed', async () => {
     const { tenantId, follow, seal } = await aTenant();
     await seal(1);
-    // Another program's writer: this one hears of it only by what it seals itself.
+    // The writer of another process: this process learns of its events only when it seals its own.
     const { masterKey } = services;
     const second = await testServices({ databaseUrl: database.url, feed, masterKey });
     const sealed: string[] = [];
@@ -222,7 +222,7 @@ describe('the event stream', () => {
     })();
     await Promise.all([write(services, 80), write(second, 80)]);
     await second.close();
-    // The last word is this process's own, which wakes its followers.
+    // The last event is sealed by this process, which wakes its followers.
     sealed.push(...(await seal(1)));
     isOver = true;
     await restless;
@@ -327,7 +327,7 @@ describe('an open event stream', () => {
     const quick = await follow();
     slow.pause();
     const ids: string[] = [];
-    // More than the sockets and the tail keep: 24 MB.
+    // More than sockets and tail buffer: 24 MB.
     for (let round = 0; round < 24; round++) {
       ids.push(...(await seal(20, { data: { padding: 'x'.repeat(50_000) } })));
       await quick.has(ids.length);

@@ -33,13 +33,13 @@ const tables = [
   'signing_key',
 ];
 
-/** A database as the version before left it: rows without signatures. */
+/** A database of an earlier version: rows without signatures. */
 async function oldInstallation(): Promise<string> {
   gateway = await startGateway();
   open = gateway;
   const agentId = await gateway.agent();
   await gateway.publish(rule('allow', 'free'));
-  // All there are: one that is made later, by a seal that is under way, would be signed already.
+  // All existing rows: a row created later by a concurrent seal would already be signed.
   for (const purpose of ['passport', 'sync', 'checkpoint'] as const) {
     await gateway.services.signingKeys.active('default', purpose);
   }

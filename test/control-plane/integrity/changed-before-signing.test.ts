@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.gateway.close());
 
-/** While it works, a trigger of the database's owner writes something of theirs with each update. */
+/** During the operation, a trigger of the database's owner changes the row with each update. */
 async function withTrigger<Result>(
   table: string,
   assignment: string,

@@ -10,7 +10,7 @@ import { type ForgeryStage, incidentsOf, startForgeryStage } from './forgery-sta
 
 let stage: ForgeryStage;
 let ownerKey: string;
-/** The routes that the gateway of tests leaves out. */
+/** Routes that the gateway of other tests omits. */
 let ownApi: TestApi;
 beforeAll(async () => {
   stage = await startForgeryStage();
@@ -44,7 +44,7 @@ interface Shown {
   readonly one?: string;
 }
 
-/** Of each table whose rows are shown: what somebody could write to it, and where it is shown. */
+/** For each table whose rows are displayed: a forged change, and where the row is displayed. */
 const shown: readonly Shown[] = [
   {
     table: 'agent',
@@ -94,7 +94,7 @@ const shown: readonly Shown[] = [
 describe('a row that was forged in the database is absent from every list and every single read:', () => {
   it.each(shown)('$table', async ({ table, change, id: column, list, one }) => {
     const { pool } = stage.gateway.services;
-    // The caller's own key must go on being believed.
+    // The caller's own key must remain valid.
     const others = table === 'api_key' ? `and role = 'approver'` : '';
     const { rows } = await pool.query<{ id: string }>(
       `select ${column}::text as id from ${table} where tenant_id = 'default' ${others}

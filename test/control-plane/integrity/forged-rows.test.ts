@@ -19,7 +19,7 @@ afterAll(() => stage.gateway.close());
 
 const refused = '403 integrity.forged_row';
 
-/** Both answers refuse for the row's sake, and the ledger says so once. */
+/** Both responses refuse because of the row, and the ledger records it once. */
 async function expectRefused(forgery: Parameters<typeof forge>[1]): Promise<void> {
   const before = await forgery.ask();
   expect(before.join(' ')).not.toContain('integrity');
@@ -155,7 +155,7 @@ describe('a row has no effect on decisions if it was changed directly in the dat
     const { answers } = await forge(stage, { table: 'enrolment_token', id: row.hash, sql, ask });
     expect(answers).toEqual([refused, refused]);
     expect((await ask())[0]).toBe(201);
-    // Used up, and wound back.
+    // A used grant whose use count was reset.
     const again = `update enrolment_token set uses_left = 1 where hash = '${row.hash}'`;
     const wound = await forge(stage, { table: 'enrolment_token', id: row.hash, sql: again, ask });
     expect(wound.answers).toEqual([refused, refused]);
@@ -348,7 +348,7 @@ function executed() {
   };
 }
 
-/** A row that names another tenant is told to that one. */
+/** A row that names another tenant is reported to that tenant. */
 async function forgeAnywhere(forgery: Parameters<typeof forge>[1], change: string) {
   return forge(stage, forgery, change.startsWith('tenant_id') ? 'other' : 'default');
 }

@@ -9,19 +9,19 @@ import { startApprovalDesk } from '../../support/control-plane/approval-desk.ts'
 import { rule } from '../../support/control-plane/gateway.ts';
 import { eventsOf } from '../../support/control-plane/services.ts';
 
-/** A call by the API's own names: what a test compares is status and reason. */
+/** A call through the API; tests compare its status and reason. */
 type Ask = () => Promise<readonly [status: number, reason: string]>;
 
 export interface Forgery {
   readonly table: string;
-  /** The row, as evidence names it. */
+  /** The row's id as in evidence. */
   readonly id: string;
-  /** As the owner of the database, past the API. */
+  /** As the owner of the database, directly. */
   readonly sql: string;
   readonly ask: Ask;
 }
 
-/** A gateway with one of each kind of row that gives authority, all of them as they should be. */
+/** A gateway with one valid row of each kind that gives authority. */
 export async function startForgeryStage() {
   const desk = await startApprovalDesk();
   const { gateway, agentId } = desk;
@@ -53,8 +53,8 @@ export async function startForgeryStage() {
 export type ForgeryStage = Awaited<ReturnType<typeof startForgeryStage>>;
 
 /**
- * Does what an attacker with the database's owner role would, triggers and all; asks twice; puts
- * the table back as it was. Returns the answers, and what the ledger then says of the row.
+ * Does what an attacker with the database's owner role would do, triggers disabled; asks twice;
+ * restores the table. Returns the responses, and the ledger's incidents about the row.
  */
 export async function forge(
   { services }: ForgeryStage,
@@ -67,7 +67,7 @@ export async function forge(
   await pool.query(`create table kept as select * from ${table}`);
   try {
     await pool.query(sql);
-    // What was looked up before is believed for a second.
+    // Looked-up rows are cached for a second.
     services.clock.advance(1_100);
     const answers = [(await ask()).join(' '), (await ask()).join(' ')];
     await until(async () => (await told()) > before, { what: `${table} ${id} in the ledger` });
@@ -79,7 +79,7 @@ export async function forge(
   }
 }
 
-/** What the ledger says of a row that is not ours. */
+/** The ledger's incidents about a row with an invalid signature. */
 export async function incidentsOf(
   services: Pick<Services, 'db'>,
   tenantId: string,

@@ -45,7 +45,7 @@ async function swept(tables: readonly string[], ...statements: readonly string[]
 }
 const closed = { during: 'integrity.forged_row', after: 'test.allow' };
 
-/** An outbox row as an attacker writes it: a whole event, without its keyed hash. */
+/** An outbox row as an attacker writes it: a whole event without its MAC. */
 function forgedRemoval(name: string, id: string = newId('ev', Date.now())): string {
   const event = {
     id,
@@ -197,7 +197,7 @@ describe('a kill switch that is deactivated directly in the database', () => {
     const { pool } = gateway.services;
     for (const isKnown of [false, true]) {
       const id = await arm();
-      // Known to the process from a sweep, or only to the ledger since.
+      // Either known to the process from a sweep, or only recorded in the ledger since.
       if (isKnown) await sweepRows(gateway.services);
       expect(await decide()).toBe('runtime.kill_switch');
       await pool.query('create table kept as table kill_switch');
@@ -225,7 +225,7 @@ describe('the outbox and the binding tombstones of an older version', () => {
     await sweepRows(gateway.services);
     expect(await decide()).toBe('test.allow');
     expect(await signings()).toMatchObject([{ data: { rows: { event_outbox: 0 } } }]);
-    // Even without the marker: the ledger says that it was done.
+    // Also without the marker, because the ledger records that it was done.
     await pool.query('delete from integrity_baseline');
     await pool.query('delete from binding_removal');
     await signOldOutbox(gateway.services);

@@ -33,7 +33,7 @@ const decide = async () => {
   return body?.reason_code;
 };
 
-/** Forges, sweeps, and puts the table back: what is decided with it, and after. */
+/** Forges, sweeps, and restores the table: returns the decisions before and after the restore. */
 async function swept(table: string, sql: string) {
   const { pool } = gateway.services;
   await pool.query(`create table kept as select * from ${table}`);
@@ -196,7 +196,7 @@ interface Plan {
   readonly Plans?: readonly Plan[];
 }
 
-/** Rows of the ledger that a plan looked at, those that it threw away included. */
+/** Ledger rows that a query plan read, including discarded ones. */
 function touchedRows(plan: Plan): number {
   const below = (plan.Plans ?? []).reduce((sum, one) => sum + touchedRows(one), 0);
   if (plan['Relation Name'] !== 'evidence_row') return below;

@@ -6,7 +6,7 @@ import { signedTables } from '../../../control-plane/platform/store/signed-rows.
 const root = resolve(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(resolve(root, path), 'utf8');
 
-/** The rows of the table in the README: the tables that each names, and what it says of them. */
+/** The rows of the table in the README: the tables that each names, and its text about them. */
 const documented = read('control-plane/integrity/README.md')
   .split('\n')
   .filter((line) => line.startsWith('| `'))

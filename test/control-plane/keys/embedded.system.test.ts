@@ -9,7 +9,7 @@ import { createKey, listKeys, revokeKey, rotateSigningKey } from '../../../share
 import { startApi, type TestApi } from '../../support/control-plane/api.ts';
 import { type TestServices, testServices } from '../../support/control-plane/services.ts';
 
-// Embedded there is one database connection: whoever waits for a second one waits for ever.
+// Embedded mode has one database connection, so code that waits for a second one waits forever.
 let services: TestServices;
 let api: TestApi;
 

@@ -56,7 +56,8 @@ describe('the notifications of a webhook', () => {
     await desk.decide(id, { action: 'approve' });
     expect(await drain()).toMatchObject({ attempted: 2, delivered: 2 });
     const bodies = receiver.seen.map(({ body }) => JSON.parse(body));
-    // What is due together goes out together, in no order: a receiver goes by `timestamp` and `status`.
+    // Messages that are due together are sent in no order; a receiver uses `timestamp` and
+    // `status`.
     const told = bodies.map(({ type, data: { approval } }) => [type, approval.id, approval.status]);
     expect(told.toSorted()).toEqual([
       ['approval.decided', id, 'approved'],

@@ -114,7 +114,7 @@ const install = (body: object, client = gateway.owner) =>
   client.call(installPolicyPack, { body: body as { pack: string } });
 const post = (body: object) => gateway.post('/v1/policies/install-pack', body);
 
-/** What each pack does with an ordinary call of its own. */
+/** The decision of each pack on a typical call. */
 const happy = [
   ['read-only', { tool: 'crm.get_customer', resource: 'customer:1' }, 'allow', 'read_only.read'],
   [

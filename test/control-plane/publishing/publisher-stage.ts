@@ -18,7 +18,7 @@ import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
 
 interface Servers {
   readonly redis: TestRedis;
-  /** Somebody else's connection to the same Redis. */
+  /** Another client's connection to the same Redis. */
   readonly attacker: Redis;
   readonly database: Awaited<ReturnType<typeof freshDatabase>>;
   readonly store: Store;
@@ -44,7 +44,7 @@ export class PublisherStage {
   static async open(): Promise<PublisherStage> {
     const redis = await startRedis();
     const attacker = new Redis(redis.url);
-    // The server goes down in some tests; its clients come back by themselves.
+    // The server is stopped in some tests; its clients reconnect by themselves.
     attacker.on('error', () => {});
     const database = await freshDatabase();
     const store = await openTestStore(database.url);
@@ -62,7 +62,7 @@ export class PublisherStage {
   async begin(): Promise<void> {
     const { store } = this;
     const bus = await openBus({ redisUrl: this.redis.url, log: silentLog, clock: systemClock });
-    // One tenant after the other in one database: what is left of the others must not matter.
+    // The tenants of all tests are in one database, so remains of others must have no effect.
     await store.db.sidecar.updateMany({ data: { revokedAt: new Date() } });
     this.tenants += 1;
     const world = await SyncWorld.open({ store, bus, tenantId: `tenant-${this.tenants}` });
@@ -99,7 +99,7 @@ export class PublisherStage {
     return opened;
   }
 
-  /** A section as it stands on the bus, verified. */
+  /** A section on the bus, verified. */
   async onBus<Name extends SectionName>(name: Name) {
     const { tenantId } = this.world;
     const token = (await this.bus.read(tenantId, name)) ?? '';
@@ -117,7 +117,7 @@ export class PublisherStage {
     return opened.heartbeat;
   }
 
-  /** What the database says about a section. */
+  /** The state of a section in the database. */
   async row(name: string) {
     const rows = await this.world.versions();
     return rows.find((one) => one.name === name);

@@ -14,7 +14,10 @@ import { SyncWorld } from '../../support/control-plane/sync-world.ts';
 export const sidecarId = 'sc_1';
 export const own = sidecarSection(sidecarId);
 
-/** One sidecar's section of the bus: a tenant with one agent, and a publisher driven by hand. */
+/**
+ * One sidecar's section of the bus: a tenant with one agent, and a publisher that tests run step by
+ * step.
+ */
 export interface SectionStage {
   readonly clock: ManualClock;
   readonly bus: Bus;
@@ -24,7 +27,7 @@ export interface SectionStage {
   readonly ending: (() => Promise<unknown>)[];
 }
 
-/** Empties the database and begins anew. */
+/** Empties the database and starts again. */
 export async function sectionStage(store: Store): Promise<SectionStage> {
   await store.pool.query(
     'truncate tenant, agent, sidecar, passport, sync_section, event_outbox, approval, policy, passport_revocation, signing_key cascade',
@@ -43,7 +46,7 @@ export async function endStage({ ending }: SectionStage): Promise<void> {
   for (const end of ending.splice(0).reverse()) await end();
 }
 
-/** The section as it stands on the bus, verified. */
+/** The section on the bus, verified. */
 export async function ownSection({ bus, world }: SectionStage) {
   const token = (await bus.read(world.tenantId, own)) ?? '';
   const expected = { tenant: world.tenantId, section: own };
@@ -66,7 +69,7 @@ export async function openReplicaOf({ world, ending }: SectionStage): Promise<Re
   return opened;
 }
 
-/** What waits in the outbox, oldest first. */
+/** Events in the outbox, oldest first. */
 export async function recorded(store: Store) {
   const rows = await store.db.eventOutbox.findMany({ orderBy: { id: 'asc' } });
   return rows.map(({ event }) => JSON.parse(event));

@@ -58,7 +58,7 @@ describe('several concurrent publishers', () => {
     const reading = new Promise<void>((resolve) => {
       reached = resolve;
     });
-    // The slow one stops after it built and judged, just before it writes.
+    // The slow publisher is stopped after it compared and just before it writes.
     const stalled: Bus = Object.assign(Object.create(stage.bus), {
       read: (...args: Parameters<Bus['read']>) => stage.bus.read(...args),
       load: (...args: Parameters<Bus['load']>) => stage.bus.load(...args),
@@ -113,7 +113,7 @@ describe('several concurrent publishers', () => {
     const lastSeen = Math.max(...seen);
     await until(() => Math.max(...seen) > lastSeen + 5);
     await later.close();
-    // A follower may be shown the same heartbeat twice, never one from before.
+    // A follower may receive the same heartbeat twice, and never an earlier one.
     expect(seen).toEqual(seen.toSorted((a, b) => a - b));
   });
 });

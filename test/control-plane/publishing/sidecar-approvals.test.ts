@@ -51,7 +51,7 @@ describe('an approval in the section of its sidecar', () => {
     readonly sealed?: boolean;
   }
 
-  /** An approval's row, with the ledger row that its decision left. */
+  /** An approval's row, with the ledger row of its decision. */
   async function approval(wanted: Wanted, tx: Transaction | Store['db'] = store.db) {
     nextId += 1;
     const { tenantId } = stage.world;

@@ -48,7 +48,7 @@ function action(tool: string): Action {
 
 const weakest: ApprovalTerms = { channels: ['chat_a'], minRole: 'approver', quorum: 1 };
 
-/** What a sidecar says that it found. */
+/** The result that a sidecar claims. */
 function claimed(terms: ApprovalTerms = weakest, more: Partial<Verdict> = {}): Verdict {
   return {
     decision: 'require_approval',

@@ -143,7 +143,7 @@ describe('a record with a false origin', () => {
       agent_id: agentId,
       reason_code: 'evidence.event_invalid',
     });
-    // Whole, but for what its digest is keyed with.
+    // Complete except for the key of its digest.
     expect(JSON.parse(data.text)).toEqual(JSON.parse(canonicalJson({ event: stranger.event })));
     expect(data).toMatchObject({ record: 2, whole: true, problem: expect.any(String) });
     expect(aside?.canonical).not.toContain('c2FsdA');
@@ -168,7 +168,7 @@ describe('a record with a false origin', () => {
     const acting = { data: { acted_for: 'ceo', environment: 'staging', passport_jti: jti } };
     await upload([sidecar.record(acting)]);
     expect(await rowsOf('decision')).toHaveLength(2);
-    // The passport of one user speaks for no other one.
+    // A passport of one user is not valid for another.
     await upload([sidecar.record({ data: { acted_for: 'cfo', passport_jti: jti } })]);
     expect(await rowsOf('decision')).toHaveLength(2);
   });
@@ -232,7 +232,7 @@ describe('a record of an unusual action', () => {
       },
       { identity: { ...identity, sidecarId: sidecar.id }, clock },
     );
-    // As it stands in the spool, which keeps the canonical text.
+    // As in the spool, which stores the canonical text.
     const spooled = JSON.parse(canonicalJson(record)) as typeof record;
     await upload([spooled, sidecar.record()]);
     expect(await rowsOf('decision')).toHaveLength(2);

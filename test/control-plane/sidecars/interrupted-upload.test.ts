@@ -46,7 +46,7 @@ afterAll(() => gateway.close());
 const openSpool = () =>
   Spool.open({ folder, log: silentLog, fsync: false, segmentBytesMax: 5_000, tailBytesMax: 0 });
 
-/** A real uploader, through a line that can be cut. */
+/** A real uploader over a connection that can be interrupted. */
 function startUploader(): Uploader {
   const { enrolment } = sidecar;
   const { clock } = gateway.services;

@@ -49,7 +49,7 @@ afterEach(async () => {
 
 const openSpool = () => Spool.open({ folder, log: silentLog, fsync: false });
 
-/** The sidecar's own parts, on its own folder. */
+/** The sidecar's own parts, with its own folder. */
 function start(log = silentLog): void {
   const { enrolment, controlPlane, id } = sidecar;
   uploader = new Uploader({
@@ -86,7 +86,7 @@ const rollbacks = async () =>
   (await eventsOf(gateway.services, tenantId)).filter(
     ({ type }) => type === 'evidence.rolled_back',
   );
-/** By the sidecar's word, or by what this control plane saw itself, or both. */
+/** Reported by the sidecar, or seen by this control plane itself, or both. */
 async function told(position: number, ...kinds: readonly string[]): Promise<void> {
   const alarms = (await rollbacks()).map(
     ({ data }) => data as { acknowledged_position: number; problem: { kind: string } },
@@ -116,7 +116,7 @@ describe('a ledger that lost acknowledged events', () => {
     await restore();
     const waiting = await write(2);
     await refused();
-    // A restart forgets nothing.
+    // The state survives a restart.
     await restart();
     await refused();
     expect(spool.depth).toBe(2);
@@ -125,7 +125,7 @@ describe('a ledger that lost acknowledged events', () => {
     await until('all are told', async () => (await messages()).length === alarms);
     const state = await gateway.owner.call(getVerification);
     expect(state).toMatchObject({ accepted_position: null });
-    // This control plane may have seen more than the sidecar was told.
+    // This control plane may have seen more than the sidecar received.
     expect(state.lost_position).toBeGreaterThanOrEqual(position);
 
     const body = { position: state.lost_position ?? 0, reason: 'a restore' };
@@ -148,12 +148,12 @@ describe('a ledger that lost acknowledged events', () => {
     await uploaded();
     const before = shown();
     await restore();
-    // By a control plane that starts then: this one remembers.
+    // In a control plane that is started then, because this one remembers.
     const five = Array.from({ length: 5 }, () => anEvent());
     await sealElsewhere(gateway.services, tenantId, five);
     await write(1);
     await refused();
-    // Whoever looked before it was written on again found it short.
+    // A process that looked before the ledger grew again found it too short.
     await told(before.position, 'rewritten', 'rolled_back');
   });
 

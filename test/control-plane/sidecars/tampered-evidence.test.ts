@@ -49,7 +49,7 @@ async function incidentsOf({ id }: EnrolledSidecar): Promise<{ type: string; pro
 
 const typesOf = async (of: EnrolledSidecar) => (await incidentsOf(of)).map(({ type }) => type);
 
-/** Sends lines as a spool holds them, under a head signed by the sidecar. */
+/** Sends lines as a spool stores them, under a head signed by the sidecar. */
 async function send(lines: readonly string[], after: SpoolPosition = spoolStart, by = sidecar) {
   const hash = lines.reduce(spoolLinkHash, after.hash);
   const last = { record: after.record + lines.length, hash };

@@ -27,7 +27,7 @@ interface Shape {
 
 type Definitions = Readonly<Record<string, Shape>>;
 
-/** The leaves of a schema: `[]` for members of a list, `*` for those of an open object. */
+/** The leaves of a schema: `[]` for array elements, `*` for members of an open object. */
 function leaves(shape: Shape, path: string, definitions: Definitions): readonly string[] {
   const named = definitions[shape.$ref?.replace('#/$defs/', '') ?? ''];
   if (named !== undefined) return leaves(named, path, definitions);
@@ -97,7 +97,7 @@ function token(): string {
 const call = (path: string, body: unknown) =>
   gateway.api.send('POST', `/api${path}`, { key: token(), body });
 
-/** What a sidecar asks, with the digest of what it shows unless another one is given. */
+/** A sidecar's request, with the digest of its arguments unless another one is given. */
 function asked(more: JsonObject = {}): JsonObject {
   const shown = { tool: 'pay', resource: 'invoice:1', args: { amount: 1 }, ...more };
   const digest = actionDigest({
@@ -183,7 +183,10 @@ async function upload(
 const forgedLedger = { position: 9_999, tree_root: `sha256:${'1'.repeat(64)}`, jws: 'a.b.c' };
 const otherHash = `sha256:${'2'.repeat(64)}`;
 
-/** By field: what a sidecar that lies in it gets. Fields of trust `own` claim nothing else. */
+/**
+ * By field: the result for a sidecar that sends a false value. Fields of trust `own` make no other
+ * claim.
+ */
 const hostile: Readonly<Record<string, () => Promise<unknown>>> = {
   'openSidecarApproval body.tool': () =>
     expectRefused(digestOfAnother({ tool: 'read' }), 'approval.invalid'),

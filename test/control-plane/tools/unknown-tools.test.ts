@@ -54,7 +54,7 @@ describe('a kill switch', () => {
     ['pyments.*', 'payments.*'],
     ['mcp.crn.*', 'mcp.crm.*'],
   ])('on %s warns that no known tool matches, and suggests %s', async (tool, nearest) => {
-    // Arming it once does not make it known.
+    // Arming a switch for a tool does not make the tool known.
     await arm(tool);
     expect(await arm(tool)).toEqual([
       `tool: "${tool}" matches no tool that is registered, bound or was called before; did you mean "${nearest}"?`,

@@ -22,7 +22,7 @@ const asPublished = [
 ];
 
 let from = 0;
-/** Time passes, so that what comes now is told apart from what came before. */
+/** Advances the clock, so that later events are distinguishable from earlier ones. */
 function now(): string {
   stage.gateway.services.clock.advance(1_000);
   from = stage.gateway.services.clock.now();
@@ -32,7 +32,7 @@ function now(): string {
 const backtest = (body: object, client = stage.gateway.owner) =>
   client.call(backtestPolicy, { body: body as never });
 
-/** Preflights of now, judged again by a candidate. */
+/** New preflight decisions, evaluated again by a candidate. */
 async function judgedAgain(
   actions: readonly object[],
   policy: object,
@@ -197,7 +197,7 @@ describe('a decision with an approval', () => {
       policy: candidate(rule('require_approval')),
       from: since,
     });
-    // The request for approval, and the call that it allowed.
+    // The request for approval, and the call that the approval allowed.
     expect(stricter).toMatchObject({ examined: 2, changed: 0, unknown: 0 });
     const denying = await backtest({ policy: candidate(rule('deny')), from: since });
     expect(denying.counts).toEqual({ 'allow→deny': 1, 'require_approval→deny': 1 });

@@ -27,7 +27,7 @@ const middle = {
 
 let count = 0;
 async function watch(mode: string, ...rules: object[]): Promise<{ id: number; name: string }> {
-  // Each in a time of its own.
+  // Each in its own time range.
   stage.gateway.services.clock.advance(1_000);
   const name = `watch-${++count}`;
   const { id } = await stage.gateway.owner.call(createPolicy, {

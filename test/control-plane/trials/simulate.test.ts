@@ -15,7 +15,7 @@ let stage: Awaited<ReturnType<typeof preflightStage>>;
 beforeAll(async () => {
   redis = await startRedis();
   bus = new Redis(redis.url);
-  // Ahead of Redis, whose own clock says since when it remembers claims.
+  // The clock is ahead of Redis, whose own clock sets the time since which it stores claims.
   const clock = manualClock(Date.now() + 60_000);
   stage = await preflightStage({ redisUrl: redis.url, clock });
 }, 60_000);
@@ -37,7 +37,7 @@ async function one(body: object) {
   return results[0];
 }
 
-/** The sections of both tenants go to the bus beside the tests; once they are there, nothing moves by itself. */
+/** Publishes the sections of both tenants first; afterwards nothing changes by itself. */
 async function everythingPublished(): Promise<void> {
   const { pool } = stage.gateway.services;
   const published = `SELECT count(*)::int AS n FROM sync_section WHERE published_version = version`;
@@ -45,7 +45,10 @@ async function everythingPublished(): Promise<void> {
   await expect.poll(count, { timeout: 20_000 }).toBe(2 * tenantSections.length);
 }
 
-/** How many rows every table holds, and which keys the bus. Request budgets are counted on it. */
+/**
+ * The number of rows of every table, and the keys of the bus. Request budgets are counted on the
+ * bus.
+ */
 async function everythingStored(): Promise<Record<string, unknown>> {
   const { pool } = stage.gateway.services;
   const { rows: tables } = await pool.query<{ name: string }>(
@@ -53,7 +56,7 @@ async function everythingStored(): Promise<Record<string, unknown>> {
   );
   const counts: Record<string, unknown> = {};
   for (const { name } of tables) {
-    // When a key was last used is noted with every request.
+    // The time of a key's last use is stored with every request.
     const row = name === 'api_key' ? `(to_jsonb(t) - 'last_used_at')` : 'to_jsonb(t)';
     const { rows } = await pool.query(
       `SELECT count(*) AS n, md5(coalesce(string_agg(${row}::text, '' ORDER BY ${row}::text), '')) AS sum

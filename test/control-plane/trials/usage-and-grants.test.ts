@@ -25,7 +25,7 @@ async function one(body: object) {
 const backtest = (body: object) =>
   stage.gateway.owner.call(backtestPolicy, { body: body as never });
 
-/** Time passes, so that what comes now is told apart from what came before. */
+/** Advances the clock, so that later events are distinguishable from earlier ones. */
 function now(): string {
   const { clock } = stage.gateway.services;
   clock.advance(1_000);

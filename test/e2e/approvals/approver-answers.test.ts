@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../support/programs/processes.ts';
 import { type FaultBench, startFaultBench } from '../../support/system/fault-bench.ts';
 
-/** A call of more than 1000 needs a human; of which role, the version of the policy says. */
+/** A call above 1000 needs a human; the version of the policy determines the role. */
 function gated(version: number, minRole: string) {
   const when = {
     all: [
@@ -35,7 +35,7 @@ const publish = (version: number, minRole: string) =>
 const decide = (id: string, body: object, key?: string) =>
   bench.separate.api('POST', `/v1/approvals/${id}/decide`, body, key);
 
-/** What the agent gets told of its call: 202 while a human is asked. */
+/** The response that the agent gets: 202 while an approval is pending. */
 async function call(amount: number) {
   const answer = await bench.pay(amount);
   return { status: answer.status, body: answer.body };
@@ -47,7 +47,7 @@ async function ask(amount: number): Promise<string> {
   return String(body.approval_request_id);
 }
 
-/** How an approval stands, as an agent asks. */
+/** The state of an approval as the agent reads it. */
 async function standing(id: string) {
   const path = `http://sallyport.internal/approvals/${id}`;
   const headers = { host: 'sallyport.internal' };
@@ -155,7 +155,7 @@ describe('a grant under a rule that became stricter', () => {
     let second = '';
     await until('the call is asked about again', async () => {
       const { status, body } = await call(3001);
-      // Until the sidecar has the new rule the control plane refuses the use of the grant.
+      // Until the sidecar has the new rule, the control plane refuses the use of the grant.
       expect([202, 403]).toContain(status);
       second = String(body.approval_request_id);
       return status === 202;

@@ -29,14 +29,14 @@ async function startGatedBench(env: Record<string, string> = {}): Promise<FaultB
   const { api } = bench.separate;
   await api('POST', '/v1/policies', { name: 'gated', publish: true, rules_json: gated });
   await until('the gate is in force', async () => {
-    // Held for as long as the test likes: what is not refused at once waits for a human.
+    // Held for a long time: a call that is not refused at once waits for a human.
     const answer = await Promise.race([bench.pay(1000.5).catch(() => undefined), delay(500)]);
     return answer === undefined || answer.status === 202;
   });
   return bench;
 }
 
-/** The approval that waits for this amount, once there is one. */
+/** The pending approval for this amount, when there is one. */
 async function waiting(bench: FaultBench, amount: number): Promise<number> {
   let id = 0;
   await until(`an approval of ${amount} waits`, async () => {
@@ -49,7 +49,7 @@ async function waiting(bench: FaultBench, amount: number): Promise<number> {
   return id;
 }
 
-/** How an approval stands, as an agent asks. */
+/** The state of an approval as the agent reads it. */
 async function statusAt(proxyUrl: string, id: number): Promise<string> {
   const [response] = await once(
     httpRequest(proxyUrl, {

@@ -11,7 +11,7 @@ await answerCalls(async (method, url, data) => {
       responseType: 'text',
       transformResponse: (raw) => raw,
     })
-    // What axios does of itself with a refusal: it throws, and hands over the answer.
+    // axios throws for a refusal, and the error contains the response.
     .catch((error: unknown) => {
       if (axios.isAxiosError(error) && error.response !== undefined) return error.response;
       throw error;

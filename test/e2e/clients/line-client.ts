@@ -9,7 +9,7 @@ export interface LineClient {
   end(): Promise<number | null>;
 }
 
-/** Starts a program; its answers are awaited one at a time. Whatever it complains of fails the call. */
+/** Starts a program; its responses are awaited one at a time. Output on stderr fails the call. */
 export function startLineClient(
   [file = '', ...args]: readonly string[],
   env: Readonly<Record<string, string>>,

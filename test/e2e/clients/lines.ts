@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 
-/** Does what each line of the standard input says, one after the other, and prints one line for each. */
+/** Executes each line of the standard input in order, and prints one line for each. */
 export async function answerLines(answer: (fields: string[]) => Promise<string>): Promise<void> {
   for await (const line of createInterface({ input: process.stdin })) {
     process.stdout.write(`${await answer(line.split('\t'))}\n`);

@@ -6,7 +6,7 @@ import type { LineClient } from './line-client.ts';
 
 const file = (name: string) => join(import.meta.dirname, name);
 
-/** What the clients are run with, installed or built first where that is needed. */
+/** The commands that run the clients, which are installed or built first if necessary. */
 export interface Runtimes {
   readonly python: string;
   readonly go: string;
@@ -17,7 +17,7 @@ export async function findRuntimes(): Promise<Runtimes> {
   const [python, go, javac] = await Promise.all([
     pythonWith(file('requirements.txt')),
     goProgram(file('client.go')),
-    // A JDK: `java` of a runtime alone launches no source file.
+    // A JDK: the `java` of a runtime alone cannot run a source file.
     findProgram(['javac'], 'default-jdk-headless'),
     findProgram(['curl']),
   ]);
@@ -46,7 +46,8 @@ export const httpClients: readonly (ClientUnderTest & { readonly host: string })
     command: ({ java }) => [java, file('Client.java')],
     host: 'localhost',
   },
-  // Go goes straight to `localhost`, whatever the environment says; with the root's dot it does not.
+  // Go bypasses the proxy for `localhost` in any environment, but not for `localhost.` with the
+  // root's dot.
   { name: 'net/http of Go', command: ({ go }) => [go], host: 'localhost.' },
 ];
 
@@ -69,7 +70,7 @@ export async function call(client: LineClient, url: string, body?: object): Prom
   return { status: Number(status), location, body: JSON.parse(text) as Record<string, unknown> };
 }
 
-/** Opens a session; gives the names of the tools. */
+/** Opens a session; returns the names of the tools. */
 export async function connect(client: LineClient, url: string): Promise<unknown> {
   return JSON.parse(await client.ask('connect', url));
 }

@@ -18,7 +18,7 @@ export const schemes = ['http', 'https'] as const;
 export type Scheme = (typeof schemes)[number];
 
 export const secret = 'sk_live_that_no_client_ever_sees';
-// Everything that a URL must escape: each client has to find the token in the proxy's URL.
+// All characters that a URL must escape: each client has to read the token from the proxy's URL.
 const proxyToken = "pr/oxy+tok=en:with@odd'char%41acters";
 
 /** Separate processes, a payments API over HTTP and over HTTPS, and a policy on amounts. */
@@ -28,9 +28,9 @@ export interface ClientStage {
   port(scheme: Scheme): number;
   /** Starts a client through `sallyport run`. */
   client(command: readonly string[]): LineClient;
-  /** The approval that waits for this amount, granted through the API. */
+  /** The approval that is pending for this amount, granted through the API. */
   approve(amount: number): Promise<void>;
-  /** Restarts the sidecar with another time for which calls are held. */
+  /** Restarts the sidecar with another hold time. */
   hold(holdMs: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -79,7 +79,7 @@ export async function startClientStage(): Promise<ClientStage> {
   };
 }
 
-/** Grants the approval that waits for this amount. */
+/** Grants the approval that is pending for this amount. */
 export async function approveRefund(separate: Separate, amount: number): Promise<void> {
   const id = await waiting(separate, amount);
   const decision = { action: 'approve', comment: 'looks right' };

@@ -1,13 +1,13 @@
 import { answerLines } from './lines.ts';
 
-/** What both generations of the official client have in common. */
+/** The common part of both generations of the official client. */
 interface McpClient {
   listTools(): Promise<{ readonly tools: readonly { readonly name: string }[] }>;
   callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
   close(): Promise<void>;
 }
 
-/** How a server is started that speaks over its standard input and output. */
+/** The command of a server that uses standard input and output. */
 export interface StdioCommand {
   readonly command: string;
   readonly args: string[];

@@ -18,7 +18,7 @@ const info = { name: 'payments', version: '1.0.0' };
 
 /**
  * A payments API in three forms: REST at `/v1/refunds`, MCP of 2026-07-28 at `/mcp` and, with
- * sessions, MCP of the earlier revisions at `/sessions/mcp`. It notes what it performed.
+ * sessions, MCP of the earlier revisions at `/sessions/mcp`. It records the performed refunds.
  */
 export function paymentsUpstream(performed: Performed[]): RequestListener {
   const stateless = toNodeHandler(
@@ -60,7 +60,7 @@ function addRefund(
   });
 }
 
-/** A server that remembers its sessions, and knows none that it did not open. */
+/** A server with sessions, which refuses unknown session ids. */
 function sessionServer(performed: Performed[]) {
   const open = new Map<string, StreamableHTTPServerTransport>();
   return async (req: IncomingMessage, res: ServerResponse) => {

@@ -57,7 +57,8 @@ describe('a credential', () => {
     expect((await send(own)).status).toBe(200);
   });
 
-  // Whoever listens there may be the agent: bound is port 443, which TLS vouches for.
+  // The agent itself may listen there: the credential is bound to port 443, where TLS identifies
+  // the host.
   it.each(['localhost', 'localhost:80', 'api.example'])(
     'is sent nowhere else without TLS: http://%s',
     async (host) => {

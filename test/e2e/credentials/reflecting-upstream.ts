@@ -11,7 +11,7 @@ const whole = (lines: string, body: string | Buffer) =>
 const text = 'Content-Type: text/plain';
 const chunk = (part: string) => `${Buffer.byteLength(part).toString(16)}\r\n${part}\r\n`;
 
-/** Ways in which an upstream sends a secret back; each is answered on a path of its name. */
+/** Ways in which an upstream returns a secret; each is served on a path of its name. */
 export const reflections: Readonly<Record<string, (secret: string) => Buffer | readonly string[]>> =
   {
     body: (secret) => whole(`200 OK\r\n${text}`, `you sent ${secret}.`),
@@ -49,7 +49,7 @@ export const reflections: Readonly<Record<string, (secret: string) => Buffer | r
     ],
   };
 
-/** Ways that never reach an agent, secret or not. */
+/** Parts of a response that never reach an agent, with or without a secret. */
 export const droppedWays: typeof reflections = {
   reason: (secret) => whole(`200 ${secret}\r\n${text}`, 'ok'),
   trailer: (secret) => [
@@ -63,7 +63,7 @@ export const droppedWays: typeof reflections = {
   ],
 };
 
-/** An upstream that keeps every head it gets, and answers as the path's last segment says. */
+/** An upstream that stores every request head, and responds as the last path segment says. */
 export async function reflectingUpstream(cleanup: Cleanup, secret: string) {
   const heads: string[] = [];
   const ways = { ...reflections, ...droppedWays };
@@ -86,7 +86,7 @@ export async function reflectingUpstream(cleanup: Cleanup, secret: string) {
   return { port, heads };
 }
 
-/** Each part in a packet of its own. */
+/** Each part in its own packet. */
 async function send(socket: Socket, answer: Buffer | readonly string[]): Promise<void> {
   for (const part of Buffer.isBuffer(answer) ? [answer] : answer) {
     if (!socket.destroyed) socket.write(part);

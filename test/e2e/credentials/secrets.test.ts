@@ -27,7 +27,9 @@ const secrets = {
 const all = Object.values(secrets);
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-/** Control plane and sidecar as processes; nothing of them may show a credential's secret. */
+/**
+ * Control plane and sidecar as processes; none of their output may contain a credential's secret.
+ */
 describe('the secrets of credentials', () => {
   const cleanup = new Cleanup();
   let bench: FaultBench;
@@ -43,7 +45,7 @@ describe('the secrets of credentials', () => {
     upstream = await reflectingUpstream(cleanup, secrets.bearer);
     other = await reflectingUpstream(cleanup, secrets.bearer);
     await publish();
-    // The one that was stored last: each that is stored makes the sidecar fetch all of them anew.
+    // The one stored last, because each store makes the sidecar fetch all of them again.
     await until('the credentials are used', async () => {
       await call('/echo/query/plain');
       return upstream.heads.at(-1)?.includes(encodeURIComponent(secrets.query)) ?? false;
@@ -101,7 +103,7 @@ describe('the secrets of credentials', () => {
     }
   }
 
-  /** What nobody but the control plane may know: the private halves of its signing keys. */
+  /** Values that only the control plane may know: the private halves of its signing keys. */
   async function privateKeys(): Promise<readonly string[]> {
     const vault = createVault(bench.separate.masterKey);
     const client = new pg.Client({ connectionString: bench.database.url });
@@ -120,14 +122,14 @@ describe('the secrets of credentials', () => {
     });
   }
 
-  /** What a webhook is signed with, shown once to who names its URL. */
+  /** The webhook secret, which is returned once to the caller that stores the URL. */
   async function webhookSecret(): Promise<string> {
     const url = `https://127.0.0.1:${upstream.port}/hook`;
     const { body } = await bench.separate.api('PUT', '/v1/integrations/webhook', { url });
     return String(body.secret);
   }
 
-  /** The same credential, put in by the control plane itself. */
+  /** The same credential, injected by the control plane itself. */
   async function executed(): Promise<void> {
     for (const place of Object.keys(secrets)) {
       await post('/v1/actions/execute', {
@@ -149,7 +151,7 @@ describe('the secrets of credentials', () => {
   const put = (path: string, body: unknown) => send('PUT', path, body);
   const post = (path: string, body: unknown) => send('POST', path, body);
 
-  /** One call of the agent, and every byte of what it gets. */
+  /** One call of the agent, and all response bytes. */
   async function call(path: string, headers = '', port = upstream.port): Promise<string> {
     const proxyPort = Number(new URL(bench.separate.proxyUrl).port);
     const target = `127.0.0.1:${port}`;
@@ -230,7 +232,8 @@ describe('the secrets of credentials', () => {
       expect(answer, what).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
       expect(answer).toContain(`Location: ${target}`);
     }
-    // The agent follows: judged anew, and sent without the credential where that is not bound.
+    // The agent follows the redirect: decided again, and sent without the credential if that is not
+    // bound.
     const [free = ''] = await headsAfter(() => call('/free'));
     const [elsewhere = ''] = await headsAfter(
       () => call('/echo/bearer/plain', '', other.port),
@@ -261,13 +264,13 @@ describe('the secrets of credentials', () => {
     expect(places.size).toBeGreaterThan(40);
     expect([...places.values()].every((bytes) => bytes !== undefined)).toBe(true);
     expect(placesWith(places, [...all, ...inward])).toEqual([]);
-    // The search itself works: what is not secret is found.
+    // Checks the search itself: a value that is not secret is found.
     expect(placesWith(places, ['vault.bearer']).length).toBeGreaterThan(3);
   });
 
   it('are deleted from the sidecar when it is revoked', async () => {
     const heap = await heapOf(bench.separate.sidecar);
-    // Its own seeing is proved first.
+    // Checks first that the search can find a value.
     expect(placesWith(new Map([['heap', await heap.snapshot()]]), ['vault.bearer'])).toHaveLength(
       1,
     );

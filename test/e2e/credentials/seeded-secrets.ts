@@ -8,12 +8,12 @@ import type { Separate } from '../../support/system/separate.ts';
 /** A secret that differs in every encoding. */
 export const seedSecret = (name: string) => `${name}/+ "<&>_${randomBytes(12).toString('base64')}`;
 
-/** The texts of which none may be anywhere: as it is, and in the encodings that programs write. */
+/** The forbidden texts: the secret itself and its common encodings. */
 export function formsOf(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);
   const base64 = [0, 1, 2].map((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
-    // Characters that depend on the secret alone.
+    // Characters that depend only on the secret.
     return text.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
   });
   return [
@@ -28,7 +28,7 @@ export function formsOf(secret: string): readonly string[] {
   ];
 }
 
-/** Where what was looked at, by a name for it. */
+/** The examined data, by a name for it. */
 export type Places = Map<string, Buffer>;
 
 /** Names of the places that hold any form of any of the secrets. */
@@ -48,7 +48,7 @@ export function filesBelow(folder: string, places: Places): void {
   }
 }
 
-/** What the system shows of a process, and what it printed. */
+/** The process information of the system for a program, and its output. */
 export function processSurface(name: string, program: Separate['sidecar'], places: Places): void {
   places.set(`${name} output`, Buffer.from(program.output()));
   for (const file of ['cmdline', 'environ']) {
@@ -76,7 +76,7 @@ export async function wholeDatabase(url: string, places: Places): Promise<void> 
   }
 }
 
-/** Every key of a Redis with what it holds. */
+/** Every key of a Redis with its value. */
 export async function wholeRedis(url: string, places: Places): Promise<void> {
   const redis = new Redis(url);
   try {
@@ -108,7 +108,7 @@ async function contentOf(redis: Redis, key: string): Promise<unknown> {
   }
 }
 
-/** Every page of the admin port, and every list that the control plane's API gives out. */
+/** Every page of the admin port, and every list of the control plane's API. */
 export async function everyAnswer(
   { adminUrl, origin, api, ownerKey }: Separate,
   places: Places,
@@ -136,7 +136,7 @@ export async function everyAnswer(
   }
 }
 
-/** What a stream without an end says within a moment, from the oldest event on. */
+/** The output of an endless stream within a moment, from the oldest event on. */
 async function beginningOf(url: string, ownerKey: string): Promise<Buffer> {
   const headers = { authorization: `Bearer ${ownerKey}` };
   const { events } = (await (

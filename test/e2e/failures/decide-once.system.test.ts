@@ -54,7 +54,7 @@ async function issue(): Promise<{ readonly passport: string; readonly jti: strin
   return { passport, jti: JSON.parse(Buffer.from(claims, 'base64url').toString()).jti };
 }
 
-/** The sealed decisions that a passport was presented for. */
+/** The sealed decisions for which a passport was presented. */
 async function decisionsOn(jti: string): Promise<readonly { id: string; reason_code: string }[]> {
   const { rows } = await world.pool.query<{ canonical: string }>(
     "select canonical from evidence_row where type = 'decision'",
@@ -63,14 +63,14 @@ async function decisionsOn(jti: string): Promise<readonly { id: string; reason_c
   return events.filter(({ data }) => data.passport_jti === jti);
 }
 
-/** Lets a first request seem to have begun longer ago than a decision can take. */
+/** Makes a first request appear to have begun longer ago than a decision can take. */
 const age = (key: string) =>
   world.pool.query(
     "update idempotency set created_at = created_at - interval '1 minute' where key = $1",
     [key],
   );
 
-/** Resolves once the answer to a first request is written down, though not settled. */
+/** Resolves when the response to a first request is stored, though not settled. */
 const begun = (key: string) =>
   until('the first request has decided', async () => {
     const { rows } = await world.pool.query(
@@ -80,7 +80,7 @@ const begun = (key: string) =>
     return rows.length === 1;
   });
 
-/** Holds rows in the database until it is let go of them. */
+/** Locks rows in the database until it is released. */
 async function hold(query: string, ...values: string[]): Promise<() => Promise<void>> {
   const client = await world.pool.connect();
   await client.query('begin');

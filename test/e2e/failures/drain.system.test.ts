@@ -10,7 +10,7 @@ import { startWebSocketEcho } from '../../support/sidecar/websocket-echo.ts';
 import { startTrafficStage, type TrafficStage } from '../../support/system/traffic-stage.ts';
 
 const drainMs = 20_000;
-/** Well below the drain's limit: what has no end was not waited for. */
+/** Well below the drain limit, so endless connections were not waited for. */
 const promptMs = 12_000;
 
 describe('SIGTERM', () => {
@@ -42,7 +42,7 @@ describe('SIGTERM', () => {
     rawClient(stage.proxyPort, headOf(method, `${stage.open.http}${path}`, headers));
   const arrived = (what: string) => until(`${what} is under way`, () => answers.has(what));
 
-  /** What the ledger says of how calls ended, once the sidecar's spool is all there. */
+  /** The ledger's outcomes of calls, after the sidecar's spool was uploaded. */
   async function endings(): Promise<(string | undefined)[]> {
     const client = new pg.Client({ connectionString: stage.databaseUrl });
     await client.connect();
@@ -67,7 +67,7 @@ describe('SIGTERM', () => {
       reasons: ['The sidecar is shutting down.'],
     });
     expect((await fetch(`${stage.separate.adminUrl}/healthz`)).status).toBe(200);
-    // Nothing new begins: an agent's pod keeps its sidecar until the agent has ended.
+    // No new call begins, because an agent's pod keeps its sidecar until the agent has ended.
     const late = await send('GET', '/late');
     expect(await late.closed).toBe('');
     answers.get('POST /slow')?.end('finished');
@@ -121,13 +121,13 @@ describe('SIGTERM', () => {
     const startedAt = performance.now();
     const exit = stage.separate.sidecar.stop();
     for (const stream of streams) {
-      // The last chunk is there: the stream has ended, it was not cut.
+      // The last chunk has arrived, so the stream ended normally.
       expect(await stream.closed).toMatch(/data: 1\n\n\r\n0\r\n\r\n$/);
     }
     await Promise.all([tunnel.closed, socket.closed]);
     expect(await exit).toBe(0);
     expect(performance.now() - startedAt).toBeLessThan(promptMs);
-    // What could not be uploaded in time waits on disk for the next start.
+    // Records that could not be uploaded in time wait on disk for the next start.
     await stage.separate.restartSidecar();
     hasEnded = false;
     await until('each is recorded', async () => {

@@ -12,13 +12,13 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => world?.close());
 
-/** Spent by another; waited for elsewhere; or so many at once that nobody could be asked in time. */
+/** Reasons of refused calls: used by another, pending elsewhere, or timed out. */
 const refusedFor = ['pay.large', 'approval.used', 'approval.pending', 'approval.unavailable'];
 
 type Answer = Awaited<ReturnType<TwoOfEach['pay']>>;
 
 let amounts = 0;
-/** An amount that no other call has: what the upstream saw of it can be counted. */
+/** An amount that no other call has, so that the upstream's calls with it can be counted. */
 const amount = (from = 1) => {
   amounts += 1;
   return from + amounts / 1024;
@@ -27,7 +27,7 @@ const amount = (from = 1) => {
 const performed = (paid: number) =>
   world.upstream.seen.filter(({ body }) => JSON.parse(body).amount === paid).length;
 
-/** The same call this many times at once, in turn through both sidecars. */
+/** The same call this many times at once, alternating between both sidecars. */
 const atOnce = (paid: number, headers?: Record<string, string>, count = times) =>
   Promise.all(Array.from({ length: count }, (_, by) => world.pay(by, paid, headers)));
 
@@ -45,7 +45,7 @@ function tally(answers: readonly Answer[]): Record<string, number> {
   return counts;
 }
 
-/** Decisions in the ledger about this passport, by reason, once `count` of them are there. */
+/** Decisions about this passport in the ledger, by reason, when there are `count` of them. */
 async function ledgerOf(jti: string, count: number): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   await until(`${count} decisions about ${jti} are sealed`, async () => {
@@ -62,7 +62,7 @@ async function ledgerOf(jti: string, count: number): Promise<Record<string, numb
   return counts;
 }
 
-/** The approvals that were asked for after another and wait for a human, once there are so many. */
+/** The pending approvals that were opened after another one, when there are this many. */
 interface Pending {
   readonly id: number;
   readonly proposed_args: { readonly amount?: number };
@@ -78,11 +78,11 @@ async function pendingWhere(isMeant: (one: Pending) => boolean, count = 1) {
   return ids;
 }
 
-/** What waits for a human with this amount: calls of earlier tests may still come to wait. */
+/** The pending approvals for this amount: calls of earlier tests may still arrive. */
 const pendingFor = (paid: number) =>
   pendingWhere(({ proposed_args }) => proposed_args.amount === paid);
 
-/** Has a call held, and gives it this grant; returns the approval's id. */
+/** Holds a call, and gives it this grant; returns the approval's id. */
 async function grantedCall(by: number, paid: number, grant: Record<string, unknown>) {
   const call = world.pay(by, paid);
   const [id = 0] = await pendingFor(paid);
@@ -95,7 +95,7 @@ async function grantedCall(by: number, paid: number, grant: Record<string, unkno
 const decide = (id: number, act: Record<string, unknown>) =>
   world.api('POST', `/v1/approvals/${id}/decide`, act, 1);
 
-/** How a sidecar says that an approval stands. */
+/** The state of an approval according to a sidecar. */
 async function standingAt(by: 0 | 1, id: number): Promise<unknown> {
   const answer = await world.sidecars[by].agent.get(`http://sallyport.internal/approvals/${id}`);
   return answer.body?.status;
@@ -105,7 +105,7 @@ async function untilBoth(what: string, holds: (by: 0 | 1) => Promise<boolean>): 
   for (const by of [0, 1] as const) await until(`the sidecars ${what}`, () => holds(by));
 }
 
-/** Which uses of a grant the ledger says were spent. */
+/** The uses of a grant that the ledger records. */
 async function usesOf(id: number): Promise<number[]> {
   const events = await world.events('approval.used');
   return events.flatMap(({ data }) => {
@@ -231,12 +231,12 @@ describe('two sidecars and two control planes in concurrent use', () => {
     const id = await grantedCall(0, paid, { uses });
 
     const calls = atOnce(paid);
-    // Those that came too late ask anew: they are told no, rather than waited for.
+    // Calls that came too late open new approvals, which are denied instead of waited for.
     for (const late of await pendingWhere((one) => one.id > id))
       await decide(late, { action: 'deny' });
     const answers = [...(await calls)];
     let used = await usesOf(id);
-    // On a slow machine some of so many at once could not spend in time: the uses are still there.
+    // On a slow machine some calls time out before they use the grant; those uses remain.
     for (let more = 0; used.length < uses && more < uses; more++) {
       answers.push(await world.pay(more, paid));
       used = await usesOf(id);
@@ -262,7 +262,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
 
     const { body } = await world.api('DELETE', `/v1/approvals/${id}/grant`, undefined, 1);
     expect(body).toMatchObject({ revoked: true, uses_spent: 1 + paid.length });
-    // Not a moment later, also where the sidecar has not heard of it.
+    // At once, also if the sidecar has not received the revocation.
     const late = [amount(2_000), amount(2_000)];
     const refused = Promise.all(late.map((one, by) => world.pay(by, one)));
     for (const waiting of await pendingWhere((one) => one.id > id, 2))
@@ -335,7 +335,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
       const reasons = (await use()).map(reasonOf);
       return reasons.every((reason) => reason === 'passport.revoked');
     });
-    // Whoever was not used before the revocation arrived may have been used until it did, once.
+    // An unused passport may be used once until the revocation arrives.
     const counts = paid.map(performed);
     expect(Math.max(...counts)).toBeLessThanOrEqual(1);
     await use();

@@ -11,7 +11,7 @@ afterAll(() => stage?.close());
 
 type Held = () => void;
 
-/** The upstream answers when it is let, with the amount that it was sent. */
+/** The upstream answers when it is released, with the amount that it received. */
 function holdAnswers(): Held {
   const gate = Promise.withResolvers<void>();
   stage.upstream.behave((_req, res, body) => {

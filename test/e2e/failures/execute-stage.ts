@@ -105,13 +105,13 @@ export async function startExecuteStage() {
     },
     paid: (amount: number) =>
       upstream.seen.filter(({ body }) => JSON.parse(body).amount === amount).length,
-    /** Lets a first request seem to have begun longer ago than it could ever take. */
+    /** Makes a first request appear to have begun longer ago than it could ever take. */
     age: (key: string) =>
       pool.query(
         "update idempotency set created_at = created_at - interval '10 minutes' where key = $1",
         [key],
       ),
-    /** What the ledger says of executions that follow a decision. */
+    /** The ledger's execution events that follow a decision. */
     resultsOf: async (decisionId: unknown) => {
       const { rows } = await pool.query<{ canonical: string }>(
         "select canonical from evidence_row where type = 'execution.result'",

@@ -258,7 +258,7 @@ describe('a spool that is not writable', () => {
     const bench = await startFaultBench();
     try {
       const spool = join(bench.separate.dataDir, 'sidecar', 'spool');
-      // The sidecar makes it again as soon as it has something to write.
+      // The sidecar creates it again when it has something to write.
       await until('a file is in its place', () => isReplaced(spool));
       const seen = bench.upstream.seen.length;
       expect((await bench.pay(1)).body.reason_code).toBe('evidence.seal_failed');

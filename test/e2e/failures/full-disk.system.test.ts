@@ -20,7 +20,7 @@ afterAll(async () => {
 it('a sidecar on a full disk denies every call, logs the cause, and recovers when there is space again', async () => {
   const { separate, upstream } = bench;
   const snapshot = join(disk.folder, 'sidecar', 'snapshot.json');
-  // Without the control plane nothing is acknowledged, which would make room.
+  // Nothing is acknowledged without the control plane; an acknowledgement would free space.
   await separate.controlPlane.kill();
   const before = fs.readFileSync(snapshot, 'utf8');
   disk.fill();
@@ -47,7 +47,7 @@ it('a sidecar on a full disk denies every call, logs the cause, and recovers whe
     separate.sidecar.output().includes('less than 10 % of the disk is free'),
   );
 
-  // What is published meanwhile cannot be kept on disk; what is there stays whole.
+  // Sections published in the meantime cannot be stored on disk; the stored ones remain intact.
   await separate.restartControlPlane();
   await separate.api('POST', '/v1/policies', { name: 'more', publish: true, rules_json: noRules });
   await until('the new policy is held', () => heldPolicies(separate.adminUrl));

@@ -5,10 +5,10 @@ import { startTwoOfEach, type TwoOfEach } from '../../support/system/two-of-each
 const times = 200;
 let world: TwoOfEach;
 beforeAll(async () => {
-  // Nobody is waited for: what needs a human is refused at once.
+  // No hold: a call that needs a human is refused at once.
   world = await startTwoOfEach({ SALLYPORT_HOLD_MS: '0' });
   const host = `127.0.0.1:${world.upstream.port}`;
-  // The same calls are performed by the sidecars and, on request, by the control planes.
+  // The same calls are performed by the sidecars and, by execute, by the control planes.
   const bound = await world.api('PUT', '/v1/runtime/bindings/pay', {
     protocol: 'http',
     host,
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => world?.close());
 
 let amounts = 0;
-/** An amount that no other call has: what the upstream saw of it can be counted. */
+/** An amount that no other call has, so that the upstream's calls with it can be counted. */
 const amount = (from = 1) => {
   amounts += 1;
   return from + amounts / 1024;
@@ -52,7 +52,7 @@ interface More {
   readonly key?: string;
 }
 
-/** The very same call, through a sidecar or put to a control plane. */
+/** The same call, through a sidecar or sent to a control plane. */
 async function ask(way: Way, at: number, paid: number, { passport, key }: More = {}) {
   if (way === 'sidecar') return throughSidecar(at, paid, passport);
   const { status, body } = await world.api(
@@ -70,7 +70,8 @@ async function ask(way: Way, at: number, paid: number, { passport, key }: More =
     },
     at % 2 === 0 ? 0 : 1,
   );
-  // A switch that is armed between decision and sending is what went wrong, not what was decided.
+  // If a switch is armed between decision and sending, the failure is reported instead of the
+  // decision.
   const reason = String(body.failure ?? body.reason_code);
   const isAllowed = status === 200 && body.decision === 'allow' && body.failure === undefined;
   expect(body.executed ?? false).toBe(isAllowed && way === 'execute');
@@ -88,7 +89,7 @@ async function throughSidecar(at: number, paid: number, passport?: string): Prom
   return { way: 'sidecar', outcome, approvalId: 0, answer };
 }
 
-/** This many at once, in turn over every way and both programs of each. */
+/** This many at once, alternating over every path and both programs of each. */
 const overAll = (paid: number, moreOf: (n: number, way: Way) => More = () => ({}), count = times) =>
   Promise.all(
     Array.from({ length: count }, (_, n) => {
@@ -100,7 +101,7 @@ const overAll = (paid: number, moreOf: (n: number, way: Way) => More = () => ({}
 const letThrough = (asked: readonly Asked[]) =>
   asked.filter(({ outcome }) => outcome.includes(' '));
 
-/** What the upstream saw is what was said to have been performed, and no more. */
+/** The upstream received exactly the calls that were reported as performed. */
 function expectPerformed(paid: number, asked: readonly Asked[]): void {
   const said = asked.filter(({ outcome }) => outcome.startsWith('performed'));
   expect(performed(paid)).toBe(said.length);
@@ -122,7 +123,7 @@ async function issue(risk: string, approval_hash: unknown = null) {
   return { passport: String(body.passport), jti: String(body.jti) };
 }
 
-/** Reasons of the sealed decisions that a passport was presented for, once there are so many. */
+/** Reasons of the sealed decisions for a presented passport, when there are this many. */
 async function sealedReasons(jti: string, count: number): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   await until(`${count} decisions about ${jti} are sealed`, async () => {
@@ -138,7 +139,7 @@ async function sealedReasons(jti: string, count: number): Promise<Record<string,
   return counts;
 }
 
-/** An approval of this payment, granted; its id and the hash that binds its decider. */
+/** A granted approval of this payment; its id and the hash of its decision. */
 async function approved(paid: number, grant?: object) {
   const { approvalId } = await ask('preflight', 0, paid);
   const path = `/v1/approvals/${approvalId}/decide`;
@@ -147,7 +148,7 @@ async function approved(paid: number, grant?: object) {
   return { id: approvalId, hash: body.event_hash };
 }
 
-/** Which uses of a grant the ledger says were spent. */
+/** The uses of a grant that the ledger records. */
 async function usesOf(id: number): Promise<number[]> {
   const events = await world.events('approval.used');
   return events
@@ -190,7 +191,7 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     ).length;
     expect(sidecars + keyed).toBe(1);
     expect(performed(paid)).toBeLessThanOrEqual(1);
-    // One decision for each key, one for each call of a sidecar, and the use is one of them.
+    // One decision for each key, one for each call of a sidecar, and one of them is the use.
     const bySidecars = asked.filter(({ way }) => way === 'sidecar').length;
     expect(await sealedReasons(jti, bySidecars + 2)).toEqual({
       'pay.small': 1,

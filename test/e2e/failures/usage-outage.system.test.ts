@@ -64,7 +64,7 @@ const reasons = async (calls: number) => {
 it('a sidecar without the control plane keeps its own count, then denies, and keeps the count across a restart of both', async () => {
   await until('the first call passes', async () => (await pay()).status === 200);
   await separate.controlPlane.kill();
-  // Whether or not what it holds is too old by now: not one more than the budget.
+  // Whether or not its state is too old by now, it does not exceed the budget.
   const during = await reasons(40);
   expect(during.filter((reason) => reason === 'performed').length).toBeLessThanOrEqual(9);
   await until('what it holds is too old', async () => {

@@ -24,7 +24,7 @@ const start = (identity: Readonly<Record<string, string>> = {}) =>
     ...identity,
   });
 
-/** Starts, does something with the API, ends, and returns whom the sidecar acted for. */
+/** Starts, uses the API, ends, and returns the user and agent of the sidecar. */
 async function identityWith(
   settings: Readonly<Record<string, string>>,
   act: (api: ReturnType<typeof createApi>['api']) => Promise<unknown> = async () => {},
@@ -72,7 +72,7 @@ it('a data directory without its database is refused, and everything that was op
   const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-removed-'));
   await (await start({ SALLYPORT_DATA_DIR: folder })).close();
   fs.rmSync(join(folder, 'postgres'), { recursive: true });
-  // The second try would find the folder locked, had the first one left anything open.
+  // The second start would find the folder locked if the first one had left anything open.
   for (let tries = 0; tries < 2; tries++) {
     const refused = await start({ SALLYPORT_DATA_DIR: folder }).catch((error: Error) => error);
     expect(refused).toBeInstanceOf(SettingsError);

@@ -153,7 +153,7 @@ it('`up` prints a line for each decision, and commands find it by its data direc
   expect(fs.existsSync(note)).toBe(false);
   fs.writeFileSync(note, stale, { mode: 0o600 });
   expect((await command(['approvals', 'list'])).output).toContain('needs an API key');
-  // The number of a process that ended may belong to another one.
+  // The pid of an ended process may belong to another one.
   const reused = { ...JSON.parse(stale.toString()), pid: process.pid };
   fs.writeFileSync(note, JSON.stringify(reused));
   expect((await command(['approvals', 'list'])).output).toContain('needs an API key');
@@ -177,7 +177,7 @@ it('`npm start -- --quiet` decides calls and prints no line for them', async () 
   const agent = 'fetch("http://unbound.example/").then((r) => console.log(r.status))';
   const ran = start('run', { ...where, HOME: folder }, '--', process.execPath, '-e', agent);
   expect([await ran.exited(), ran.output()]).toEqual([0, '403\n']);
-  // What was printed before the end is all there is.
+  // The output until the exit is complete.
   expect(await up.stop()).toBe(0);
   expect(up.output()).not.toMatch(/reason_code|unbound\.example|policy\.no_match/);
 }, 600_000);

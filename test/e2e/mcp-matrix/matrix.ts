@@ -55,7 +55,7 @@ export type Transport = (typeof transports)[number];
 /** Control plane, sidecar, a process of each server over HTTP, and a binding for each over stdio. */
 export interface MatrixStage {
   client(name: string): LineClient;
-  /** What a client connects to: a URL, or the command of the bridge. */
+  /** The target of a client: a URL, or the command of the bridge. */
   target(server: string, transport: Transport): string;
   approve(amount: number): Promise<void>;
   /** How often the refund of this amount was performed. */
@@ -102,7 +102,7 @@ export async function startMatrixStage(): Promise<MatrixStage> {
       ),
     target: (name, transport) =>
       transport === 'Streamable HTTP'
-        ? // With the root's dot: Go goes straight to any other name of this machine.
+        ? // With the root's dot, because Go bypasses the proxy for any other name of this machine.
           `http://localhost.:${ports.get(`${name} http`)}/mcp`
         : JSON.stringify({
             command: process.execPath,

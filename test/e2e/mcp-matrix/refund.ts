@@ -8,7 +8,7 @@ export function readArguments(): { readonly port: number | undefined; readonly p
   return { port: transport === 'http' ? Number(rest[0]) : undefined, path };
 }
 
-/** Refunds, and adds a line to the file. */
+/** Performs a refund, and appends a line to the file. */
 export function refund(path: string, amount: number) {
   fs.appendFileSync(path, `${amount}\n`);
   return { content: [{ type: 'text' as const, text: `refunded ${amount}` }] };

@@ -74,7 +74,7 @@ async function callRaw(
 const eventStream = { accept: 'application/json, text/event-stream' };
 const withToken = { _meta: { progressToken: 'p1' } };
 
-/** Decides the one approval that waits for a tool. */
+/** Decides the only pending approval for a tool. */
 async function decide(tool: string, action: 'approve' | 'deny'): Promise<void> {
   let id = 0;
   const isWaiting = async () => {
@@ -83,7 +83,7 @@ async function decide(tool: string, action: 'approve' | 'deny'): Promise<void> {
     id = open.find((one) => one.tool === tool)?.id ?? 0;
     return id > 0;
   };
-  // A client of its own process takes a while to start on a busy machine.
+  // A client in its own process starts slowly on a busy machine.
   await until(`an approval of ${tool} waits`, isWaiting, 110_000);
   const { status, body } = await bench.api('POST', `/v1/approvals/${id}/decide`, {
     action,

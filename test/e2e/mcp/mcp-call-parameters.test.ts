@@ -88,7 +88,7 @@ async function call(parts: object, name = 'pay', args: object = { amount: 5 }): 
 
 const verdict = ({ result }: Answer) => result?.structuredContent?.reason_code ?? 'performed';
 
-/** Asks for a call, which a human then approves. Resolves when the sidecar knows of it. */
+/** Requests a call that a human then approves. Resolves when the sidecar has the decision. */
 async function approved(parts: object, args: object, grant?: object): Promise<void> {
   const id = (await call(parts, 'pay', args)).result?.structuredContent?.approval_request_id;
   const decided = await bench.api('POST', `/v1/approvals/${id}/decide`, {

@@ -18,7 +18,7 @@ afterAll(() => bench?.close());
 
 type Shown = Record<string, unknown> & { readonly name: string };
 
-/** A server that shows what it likes; its first tools are registered and approved. */
+/** A server with changeable tools; its first tools are registered and approved. */
 async function shopWith(name: string, first: readonly Shown[]) {
   let shown = first;
   const server = rawMcpServer();
@@ -45,7 +45,7 @@ async function shopWith(name: string, first: readonly Shown[]) {
     },
     listed,
     call: async (tool: string) => JSON.stringify(await client.callTool({ name: tool })),
-    /** How the control plane sees a tool, once it does so in a certain way. */
+    /** The control plane's record of a tool, when it satisfies a condition. */
     async standing(tool: string, fits: (body: Record<string, unknown>) => boolean) {
       let body: Record<string, unknown> = {};
       await until(`${tool} stands otherwise`, async () => {
@@ -112,7 +112,7 @@ describe('a tool whose description differs from the approved one', () => {
 
   it('is not approved by the return of the old form, or by a harmless change', async () => {
     const shop = await shopWith('back', [find, send]);
-    // Narrower, which a human's registration would not have to wait for.
+    // Narrower, so a manual registration would not need an approval.
     const narrower = { ...send, inputSchema: { ...schema, required: ['who'] } };
     shop.show(evil, narrower);
     expect(await shop.listed()).toEqual([]);

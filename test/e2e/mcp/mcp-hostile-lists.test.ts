@@ -40,15 +40,15 @@ beforeAll(async () => {
 });
 afterAll(() => bench?.close());
 
-/** All that reaches the agent, until the answer ends or is broken off. */
+/** All bytes that reach the agent, until the response ends or is aborted. */
 async function received(answer: Promise<Response>): Promise<string> {
   const chunks: Uint8Array[] = [];
   try {
     for await (const chunk of (await answer).body ?? []) chunks.push(chunk as Uint8Array);
   } catch {
-    // Broken off by the sidecar: what came before counts.
+    // Aborted by the sidecar: the bytes before it count.
   }
-  // In UTF-16 every other byte is none.
+  // In UTF-16 every other byte is NUL.
   return Buffer.concat(chunks).toString('latin1').replaceAll('\0', '');
 }
 

@@ -14,7 +14,7 @@ beforeAll(async () => {
   bench = await startMcpBench();
   seen = [];
   url = await bench.serve('asking', recordingServer(seen));
-  // With a credential, for to fetch one is where streams and calls went different ways.
+  // With a credential, because fetching one made streams and calls take different paths.
   const stored = await bench.api('POST', '/v1/credentials', {
     name: 'asking',
     secret,
@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench?.close());
 
-/** Notes which request of which session came when; opens streams, answers calls. */
+/** Records the order of requests of each session; opens streams, answers calls. */
 function recordingServer(seen: string[]): Server {
   return createServer((req, res) => {
     seen.push(`${req.method} ${sessionOf(req)}`);
@@ -80,7 +80,7 @@ describe('a call of an MCP session', () => {
     for (let index = 0; index < sessions; index++) {
       const [stream, caller] = [await open(), await open()];
       const answers = [answered(stream), answered(caller)];
-      // As a client sends them: at once, on two connections.
+      // As a client sends them: concurrently, on two connections.
       stream.write(requestText('GET', `s${index}`));
       await new Promise((resolve) => setImmediate(resolve));
       caller.write(requestText('POST', `s${index}`));

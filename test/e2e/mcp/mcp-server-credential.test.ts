@@ -46,7 +46,7 @@ async function ask(method: string, endpoint = url) {
   return { reason: error?.data.reason_code, sent: seen.at(-1) };
 }
 
-/** Gives the agent these capabilities; resolves when its sidecar knows of them. */
+/** Gives the agent these capabilities; resolves when its sidecar has received them. */
 async function limitTo(...capabilities: string[]): Promise<void> {
   const agent = { name: 'tester', capabilities };
   expect((await bench.api('POST', '/v1/agents/register', agent)).status).toBeLessThan(300);

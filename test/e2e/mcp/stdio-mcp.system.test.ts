@@ -35,7 +35,7 @@ describe('a stdio server behind sallyport mcp', () => {
   beforeAll(async () => {
     ({ client, diary, transport } = await connected());
   });
-  // It has the port, which those after it need.
+  // It holds the port, which the following tests need.
   afterAll(() => client.close());
 
   it('performs allowed calls and not denied ones, and both are sealed', async () => {
@@ -84,7 +84,7 @@ describe('a stdio server behind sallyport mcp', () => {
     leave.abort();
     await expect(answer).rejects.toThrow();
     const before = diary.read().match(/called refund/g)?.length ?? 0;
-    // It is in the order of messages: when this is answered, the cancellation was taken.
+    // Messages are in order: when this is answered, the cancellation was processed.
     await client.callTool({ name: 'echo' });
     await bench.separate.api('POST', `/v1/approvals/${id}/decide`, { action: 'approve' });
     await until('the sidecar knows of the grant', async () => (await statusOf(id)) === 'approved');
@@ -135,7 +135,8 @@ describe('a stdio server behind sallyport mcp', () => {
     client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
       logged.push(params.data);
     });
-    // As the transport sees it: the SDK drops progress that arrives together with the answer.
+    // At the transport level, because the SDK drops progress that arrives together with the
+    // response.
     const seen: string[] = [];
     const { onmessage } = transport;
     transport.onmessage = (message) => {
@@ -211,7 +212,7 @@ describe('a stdio server behind sallyport mcp', () => {
   });
 });
 
-/** How an approval stands, as the sidecar tells its agent. */
+/** The state of an approval as the sidecar returns it to its agent. */
 async function statusOf(id: number): Promise<unknown> {
   const dispatcher = new ProxyAgent({ uri: bench.separate.proxyUrl, proxyTunnel: false });
   const answer = await fetchThrough(`http://sallyport.internal/approvals/${id}`, { dispatcher });
@@ -220,7 +221,7 @@ async function statusOf(id: number): Promise<unknown> {
   return status;
 }
 
-/** The approval that waits for a call with these arguments. */
+/** The pending approval for a call with these arguments. */
 async function waiting(args: string): Promise<number> {
   let id = 0;
   await until('an approval waits', async () => {
@@ -256,7 +257,7 @@ describe('a client with raw messages', () => {
   });
 
   const lines = () => written.split('\n').slice(0, -1);
-  /** The one line that a line is answered with. */
+  /** The single line of the response to a line. */
   async function ask(line: string): Promise<Record<string, never>> {
     const before = lines().length;
     bridge.stdin?.write(`${line}\n`);
@@ -289,7 +290,7 @@ describe('a client with raw messages', () => {
     ['with an id that is null', call('"id":null,"params":{"name":"wipe"}')],
   ])('cannot call %s', async (_what, line) => {
     bridge.stdin?.write(`${line}\n`);
-    // Lines are taken in order: this one is answered after whatever became of that one.
+    // Lines are processed in order: this one is answered after the previous one.
     expect(await ask(call('"id":"after","params":{"name":"echo"}'))).toMatchObject({ id: 'after' });
     expect(diary.read()).not.toContain('called wipe');
   });
@@ -321,7 +322,7 @@ describe('the end of a stdio session', () => {
     const bridge = startProgram('cli/main.ts', environment(), {
       args: ['mcp', ...bridgeArgs(diary, 'stubborn')],
     });
-    // Its standard input is closed from the start.
+    // Its standard input is closed from the beginning.
     expect(await bridge.exited()).toBe(0);
     expect(isAlive(diary.pid())).toBe(false);
   });
@@ -354,7 +355,7 @@ describe('an operator’s mistake', () => {
       {},
       /no MCP binding none.*PUT .*127\.0\.0\.1/s,
     ],
-    // A command that makes a binding would overwrite the one that other calls use.
+    // A command that creates a binding would overwrite the one that other calls use.
     [
       'a binding of another protocol',
       ['--name', 'pay', '--', 'true'],

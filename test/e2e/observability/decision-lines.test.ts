@@ -73,7 +73,7 @@ describe('the log line of a decision', () => {
     return outcome;
   }
 
-  /** What the sidecar answers to these bytes, up to the end of the head. */
+  /** The sidecar's response to these bytes, up to the end of the head. */
   async function send(head: string): Promise<string> {
     const socket = connect(proxyPort, '127.0.0.1');
     socket.write(head);
@@ -84,7 +84,7 @@ describe('the log line of a decision', () => {
 
   const tunnelTo = (host: string) => send(`CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
 
-  /** A call whose line is known; resolves with its place once it is printed. */
+  /** A call with a known line; resolves with the position of the line when it is printed. */
   async function mark(): Promise<number> {
     const { headers } = await stage.bench.pay(1);
     const id = /evidence=(\S+)/.exec(headers.get('sallyport-decision') ?? '')?.[1];
@@ -93,7 +93,7 @@ describe('the log line of a decision', () => {
     return place();
   }
 
-  /** The lines that this brings: `count` of them, and no more. */
+  /** The log lines that this causes: exactly `count`. */
   async function linesOf(act: () => Promise<unknown>, count: number): Promise<DecisionLine[]> {
     const from = await mark();
     await act();
@@ -167,7 +167,7 @@ describe('the log line of a decision', () => {
       { decision: 'require_approval', reason_code: 'stage.require_approval', tool },
       { decision: 'allow', reason_code: 'approval.satisfied', tool, approval_id: id },
     ]);
-    // The human's time is not the sidecar's.
+    // The time that the human takes is not part of the sidecar's duration.
     expect(granted[1]?.duration_ms).toBeLessThan(3_000);
     const unanswered = await linesOf(
       () => stage.callTool('export_customers', { recipient: 'b' }),

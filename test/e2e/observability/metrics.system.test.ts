@@ -8,7 +8,7 @@ import { freePort, until } from '../../support/programs/processes.ts';
 import { raw } from '../../support/sidecar/proxy.ts';
 import { startTelemetryStage, type TelemetryStage } from './telemetry-stage.ts';
 
-/** The metrics of a page, and of each the sets of labels it has. */
+/** The metrics of a page, each with its sets of labels. */
 function read(page: string): Map<string, string[]> {
   const families = new Map<string, string[]>();
   for (const line of page.split('\n')) {

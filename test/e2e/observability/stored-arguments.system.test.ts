@@ -20,7 +20,7 @@ const pay = (memo: string) =>
     note: `about ${memo.length}`,
   });
 
-/** The newest decision that a sidecar has brought, on a call of this note. */
+/** The newest decision uploaded by a sidecar about a call with this note. */
 async function newest(): Promise<Record<string, unknown> | undefined> {
   const decisions = await world.events('decision');
   return decisions.filter(({ source }) => String(source).startsWith('sidecar:')).at(-1);
@@ -28,7 +28,7 @@ async function newest(): Promise<Record<string, unknown> | undefined> {
 
 it('a sidecar uploads redacted arguments separately from the ledger while its tenant enables that, and stops when it is disabled', async () => {
   await keep('redacted');
-  // Sidecars hear of it by the bus.
+  // Sidecars receive it from the bus.
   await until('redacted arguments arrive', async () => {
     await pay('first');
     const { data } = (await newest()) ?? {};

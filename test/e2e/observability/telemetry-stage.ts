@@ -2,7 +2,7 @@ import { startCrmServer } from '../../../cli/demo/crm-server.ts';
 import { until } from '../../support/programs/processes.ts';
 import { startFaultBench } from '../../support/system/fault-bench.ts';
 
-/** What must show up nowhere. */
+/** Values that must not appear anywhere. */
 export const secrets = {
   credential: 'sk_live_must_not_be_seen',
   argument: 'argument_must_not_be_seen',
@@ -11,7 +11,7 @@ export const secrets = {
   path: 'path_must_not_be_seen',
 };
 
-/** A log line that says what was decided. */
+/** The log line of a decision. */
 export interface DecisionLine extends Record<string, unknown> {
   readonly decision: string;
   readonly reason_code: string;
@@ -19,7 +19,10 @@ export interface DecisionLine extends Record<string, unknown> {
   readonly evidence_id: string | null;
 }
 
-/** Control plane and sidecar apart, with a bound REST call, an MCP server, and a call that is held. */
+/**
+ * Control plane and sidecar as separate processes, with a bound REST call, an MCP server, and a
+ * held call.
+ */
 export async function startTelemetryStage(sidecarEnv: Readonly<Record<string, string>> = {}) {
   const bench = await startFaultBench({ SALLYPORT_HOLD_MS: '3000', ...sidecarEnv });
   const crm = await startCrmServer();

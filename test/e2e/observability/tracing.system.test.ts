@@ -15,7 +15,7 @@ const client = 3;
 const failed = 2;
 let traces = 0;
 
-/** The context of an agent's own span, of a trace of its own. */
+/** The trace context of an agent's own span, in a new trace. */
 function agentSpan(flags = '01') {
   traces += 1;
   const traceId = traces.toString(16).padStart(32, '5');
@@ -40,7 +40,7 @@ describe('traces', () => {
     await collector?.close();
   });
 
-  /** The spans of a trace, once its server span has come: that ends last. */
+  /** The spans of a trace, after its server span has arrived, which ends last. */
   async function spansOf(traceId: string) {
     const ofTrace = () => collector.spans.filter((span) => span.traceId === traceId);
     const find = (kind: number) => ofTrace().find((span) => span.kind === kind);

@@ -6,7 +6,7 @@ import { until } from '../../support/programs/processes.ts';
 import { listing, rawMcpServer } from '../../support/sidecar/mcp-raw-server.ts';
 import { type McpBench, startMcpBench } from '../../support/system/mcp-bench.ts';
 
-/** The golden drifts that a server can show on the wire, by a server behind a live sidecar. */
+/** The drift vectors that a server can show on the wire, from a server behind a live sidecar. */
 const shownOnTheWire = new Set([
   'description',
   'title',
@@ -53,7 +53,10 @@ async function called(tool: string): Promise<string> {
 const shown = (form: 'before' | 'after') =>
   vectors.map((vector) => ({ name: vector.tool, ...vector[form] }));
 
-/** Registered last and never shown as registered: a list without it comes from a sidecar that knows all. */
+/**
+ * Registered last and never listed as registered: a list without it comes from an up-to-date
+ * sidecar.
+ */
 const marker = { name: 'registered_last', description: 'as registered', inputSchema: {} };
 
 beforeAll(async () => {

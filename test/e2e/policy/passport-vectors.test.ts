@@ -14,8 +14,8 @@ import { startUpstream, type Upstream } from '../../support/sidecar/upstream.ts'
 import { type Separate, startSeparate } from '../../support/system/separate.ts';
 
 /**
- * Golden passports presented to a live sidecar, whose clock runs: what is decided within two
- * seconds of a moment is for the pure function and the API. Its agent's capabilities stand.
+ * Passport vectors presented to a live sidecar with a running clock: cases within two seconds of a
+ * moment are left to the pure function and the API. Its agent's capabilities are fixed.
  */
 const marginMs = 2_000;
 const vectors = presentedVectors().filter(
@@ -32,11 +32,11 @@ function isAtTheEdge(vector: PresentedVector): boolean {
   );
 }
 
-/** Where a sidecar stands elsewhere than the API: it knows the keys of its own tenant alone. */
+/** Differences between a sidecar and the API: the sidecar has the keys of its own tenant only. */
 const elsewhere: Readonly<Record<string, string | undefined>> = {
   'a passport of another tenant is refused': 'passport.signature_invalid',
   'a tenant is told apart by case': 'passport.signature_invalid',
-  // Who acts is the passport's user, where it is the sidecar's own agent's.
+  // The recorded user is the passport's user if the passport is of the sidecar's own agent.
   'a passport issued for another user is refused': undefined,
 };
 

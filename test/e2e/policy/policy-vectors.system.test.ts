@@ -9,8 +9,8 @@ import { startUpstream, type Upstream } from '../../support/sidecar/upstream.ts'
 import { type Separate, startSeparate } from '../../support/system/separate.ts';
 
 /**
- * The golden policy cases over the API and over a live sidecar. Most are published all at once, each
- * for a tool of its own; those that are about tools' names one after the other.
+ * The policy vectors over the API and over a live sidecar. Most are published together, each for
+ * its own tool; those about tool names run one after the other.
  */
 const isAboutTools = (policies: readonly PolicyDefinition[]) =>
   policies.some((policy) => /"tool\.name"|"applies_to"/.test(JSON.stringify(policy)));
@@ -60,7 +60,7 @@ afterAll(async () => {
   await redis?.stop();
 }, 60_000);
 
-/** A tool may be asked about by any name; calls are bound to whole ones only. */
+/** Preflight accepts any tool name; a binding needs an exact one. */
 const isBindable = (tool: string) => !tool.endsWith('.');
 
 const pathOf = (tool: string) => `/${Buffer.from(tool).toString('hex')}`;
@@ -87,7 +87,7 @@ async function withdrawAll(): Promise<void> {
   for (const id of published.splice(0)) await world.api('DELETE', `/v1/policies/${id}`);
 }
 
-/** The sidecar reports soon after every change what it holds. */
+/** The sidecar reports its versions soon after every change. */
 async function held(): Promise<void> {
   await until('the sidecar holds what is published', async () => {
     const { body } = await world.api('GET', '/v1/sidecars');
@@ -130,7 +130,7 @@ async function asked({
   expect((explain.observed ?? []).map(({ rule }) => rule)).toEqual(observed);
 }
 
-/** How each decision ends for an agent that does not wait. */
+/** The result of each decision for an agent that does not wait. */
 const endings: Readonly<Record<string, { status: number; isPerformed: boolean }>> = {
   allow: { status: 200, isPerformed: true },
   warn: { status: 200, isPerformed: true },

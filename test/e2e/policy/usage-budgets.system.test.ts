@@ -14,7 +14,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => world.close());
 
-/** A bound tool of its own, and a policy that lets so much of it through, or asks a human within it. */
+/** A new bound tool, and a policy that allows a number of its calls, or asks a human within it. */
 async function budgeted(
   name: string,
   path: string,
@@ -52,7 +52,10 @@ async function budgeted(
   return { tool, post, performed };
 }
 
-/** Waits until a sidecar would decide so on a call without arguments, without making one. */
+/**
+ * Waits until a sidecar would return this decision for a call without arguments, without making
+ * one.
+ */
 async function knows(by: 0 | 1, tool: string, decision: string): Promise<void> {
   const dispatcher = new ProxyAgent({ uri: world.sidecars[by].proxyUrl, proxyTunnel: false });
   await until(`sidecar ${by} decides ${decision} on ${tool}`, async () => {
@@ -81,7 +84,10 @@ async function preflight(tool: string, args: unknown): Promise<unknown> {
 
 let markers = 0;
 
-/** Waits until a sidecar knows all that is counted by now: who knows of a later call knows of those before. */
+/**
+ * Waits until a sidecar has all current counts: a sidecar with a later call also has the earlier
+ * ones.
+ */
 async function knowsTheLedger(by: 0 | 1): Promise<void> {
   markers += 1;
   const { tool } = await budgeted(`marker${markers}`, 'usage.calls_1h', '<', 1);
@@ -115,7 +121,7 @@ describe('a budget of calls', () => {
     await knows(1, tool, 'deny');
     const there = await times(20, () => post(1));
     expect(passed(there)).toHaveLength(0);
-    // The two know the same: they name the same moment.
+    // Both have the same counts, because they name the same reset time.
     expect([...new Set(there.map(resetsAt))]).toEqual([resetsAt(await post(0))]);
     expect(performed()).toBe(50);
   });
@@ -179,7 +185,8 @@ it('a call that waits for a human is counted once, when it is performed', async 
     return decided.size === 3;
   });
   const answers = await Promise.all(held);
-  // All three were within it when they were held; the budget holds when they go on.
+  // All three were within the budget when they were held; the budget is checked again when they
+  // continue.
   expect(passed(answers)).toHaveLength(2);
   expect(passedNot(answers)[0]?.body.reason_code).toBe('policy.no_match');
   expect(performed()).toBe(2);
@@ -217,7 +224,7 @@ describe('a budget of a sum', () => {
 
 const passedNot = (answers: readonly Answer[]) => answers.filter(({ status }) => status !== 200);
 
-/** How many calls of a tool the ledger explains. */
+/** The number of calls of a tool that the ledger contains. */
 async function countedCalls(tool: string): Promise<number> {
   const events = await world.events('decision');
   const isCounted = ({ data }: Record<string, unknown>) =>

@@ -12,7 +12,7 @@ const flood = 400;
 
 describe('an agent with a flood of denied calls', () => {
   let bench: FaultBench;
-  /** Calls that were denied before the sidecar knew the MCP binding. */
+  /** Calls that were denied before the sidecar received the MCP binding. */
   let deniedBefore = 0;
   let throttledBefore = 0;
   let mcpUrl: string;
@@ -51,7 +51,7 @@ describe('an agent with a flood of denied calls', () => {
 
   const ofType = (events: readonly LedgerEvent[], type: string) =>
     events.filter((event) => event.type === type);
-  /** Denials in the ledger: those with an event of their own, and those in summaries by reason. */
+  /** Denials in the ledger: those with their own event, and those in summaries by reason. */
   const denialsIn = (events: readonly LedgerEvent[]) => {
     const counts = new Map<string, number>();
     for (const { data } of ofType(events, 'sidecar.throttled')) {

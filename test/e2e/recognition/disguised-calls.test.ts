@@ -25,7 +25,7 @@ afterAll(() => stage?.close());
 
 const transports: readonly Transport[] = ['plain', 'tls'];
 
-/** Refused whole, or performed once without a trace of the denied call. */
+/** Either refused completely, or performed once without any part of the denied call. */
 function judge({ answers, rest }: Conversation, becomes: string): void {
   const arrived = stage.recorder.take();
   expect(arrived).not.toContain(marker);
@@ -94,7 +94,7 @@ describe('a denied call with random changes', () => {
       }),
       { seed, numRuns: 300 },
     );
-    // Some changes make an allowed call of it: a sign, an exponent.
+    // Some changes make it an allowed call, for example a sign or an exponent.
     expect(performed).toBeGreaterThan(0);
   });
 });

@@ -32,7 +32,7 @@ const tables: readonly [string, string, readonly Disguise[]][] = [
 ];
 const transports: readonly Transport[] = ['plain', 'connect', 'tls'];
 
-/** Where the ingress refuses what a recogniser behind another ingress would read. */
+/** Cases that the ingress refuses and that a recogniser behind another ingress would parse. */
 const refusedEarlier: ReadonlySet<string> = new Set([
   'absolute form',
   'absolute form with another host',

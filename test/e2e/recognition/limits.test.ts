@@ -10,7 +10,7 @@ import { startTrafficStage, type TrafficStage } from '../../support/system/traff
 
 const json = 'Content-Type: application/json\r\nConnection: close\r\n';
 
-/** Every limit is set to what its default is far from, so that each refusal below is the setting's doing. */
+/** Every limit is far from its default, so that each refusal below is caused by the setting. */
 const tight = {
   SALLYPORT_MAX_CONNECTIONS: '24',
   SALLYPORT_MAX_TUNNELS: '1',
@@ -120,7 +120,7 @@ describe('the configured limits of a sidecar', () => {
     await until('the first stands', () => first.text().includes('200 Connection'));
     expect(reasonOf(await (await open()).closed)).toBe('proxy.too_many_tunnels');
     await first.closed;
-    // The place is given back once the end is recorded: a moment after the client has heard of it.
+    // The slot is released when the end is recorded, a moment after the client received it.
     await until('another stands', async () => {
       const next = await open();
       await until('it is answered', () => next.text().includes('\r\n\r\n'));
@@ -160,7 +160,7 @@ describe('the configured limits of a sidecar', () => {
   });
 });
 
-/** Connects, asks, and is answered or turned away. */
+/** Connects, sends a request, and is answered or refused. */
 function attempt(port: number): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');

@@ -9,7 +9,7 @@ import { Cleanup, httpsUpstream, listening, testAuthority } from '../../support/
 import { rawClient } from '../../support/sidecar/raw-client.ts';
 import { type FaultBench, startFaultBench } from '../../support/system/fault-bench.ts';
 
-/** Processes on real Postgres and Redis, and a model provider that is passed through. */
+/** Processes on real Postgres and Redis, and a passthrough model provider. */
 describe('a passthrough host', () => {
   const cleanup = new Cleanup();
   let bench: FaultBench;

@@ -22,7 +22,7 @@ const reasons = async () =>
     status === 200 ? 'performed' : body.reason_code,
   );
 
-/** The ids of both sidecars, in the order of `world.sidecars`, as their own decisions tell. */
+/** The ids of both sidecars, in the order of `world.sidecars`, from their own decisions. */
 async function sidecarIds(): Promise<readonly string[]> {
   const ids: string[] = [];
   for (const by of [0, 1]) {
@@ -44,7 +44,7 @@ describe('arming a kill switch with a time to wait', () => {
   it('returns when both sidecars apply it, whichever control plane they report to', async () => {
     const ids = await sidecarIds();
     const tookMs: number[] = [];
-    // Both are asked; more often only where the machine is too busy to show what it can.
+    // Both are asked; more often only if the machine is too busy for the time limit.
     for (const at of [0, 1, 0, 1, 0, 1, 0, 1] as const) {
       if (tookMs.length >= 2 && Math.min(...tookMs) < 1_000) break;
       const before = performance.now();
@@ -52,7 +52,7 @@ describe('arming a kill switch with a time to wait', () => {
       tookMs.push(Math.round(performance.now() - before));
       expect([armed.status, armed.body.missing]).toEqual([201, []]);
       expect([...(armed.body.confirmed as string[])].sort()).toEqual([...ids].sort());
-      // No waiting here: what was confirmed holds.
+      // No waiting here, because a confirmed switch is already applied.
       expect(await reasons()).toEqual(['runtime.kill_switch', 'runtime.kill_switch']);
       const disarmed = await disarm(armed.body.id, 10_000, at);
       expect([disarmed.status, disarmed.body.missing]).toEqual([200, []]);
@@ -113,7 +113,7 @@ async function disarmAll(): Promise<void> {
   expect(await reasons()).toEqual(['performed', 'performed']);
 }
 
-/** What an operator types. */
+/** A command as an operator types it. */
 async function sallyport(args: readonly string[]) {
   const program = startProgram(
     'cli/main.ts',

@@ -28,7 +28,7 @@ const policy = {
 
 const events = { 'content-type': 'text/event-stream' };
 
-/** A feed that goes on until it is broken off, and an MCP server whose tool `watch` does. */
+/** An endless feed, and an MCP server whose tool `watch` never ends. */
 function answer(
   feeds: Set<ServerResponse>,
   req: IncomingMessage,
@@ -77,7 +77,7 @@ function answerMcp(
   res.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
 }
 
-/** Resolves, with what became of it, when a stream has ended; `isOpen` until then. */
+/** Resolves with the result when a stream has ended; `isOpen` until then. */
 function watched(ended: Promise<unknown>): {
   readonly isOpen: () => boolean;
   ended: Promise<string>;
@@ -93,7 +93,7 @@ function watched(ended: Promise<unknown>): {
   return { isOpen: () => isOpen, ended: outcome };
 }
 
-/** A sidecar through which everything that can stay open is opened. */
+/** A sidecar through which every kind of long-lived connection is opened. */
 export class OpenStreams {
   readonly bench: FaultBench;
   readonly echo: WebSocketEcho;
@@ -102,7 +102,7 @@ export class OpenStreams {
   readonly #dispatcher: ProxyAgent;
 
   readonly #cleanup: Cleanup;
-  /** Host and port of a server that is passed through. */
+  /** Host and port of a passthrough server. */
   readonly #model: string;
 
   private constructor(
@@ -155,7 +155,7 @@ export class OpenStreams {
     await until('everything is in force', async () => (await this.feed('b', true)).status === 200);
   }
 
-  /** Answers with an endless event stream, or at once. */
+  /** Responds with an endless event stream, or at once. */
   async feed(name: 'a' | 'b', isShort = false) {
     const query = isShort ? '?short=1' : '';
     const url = `http://127.0.0.1:${this.bench.upstream.port}/feed/${name}${query}`;
@@ -227,7 +227,7 @@ export class OpenStreams {
     return { socket, head: head.toString().split('\r\n')[0] ?? '', ...watched(ended) };
   }
 
-  /** A call that waits for a human, once it does. */
+  /** A call that is waiting for a human. */
   async openHold() {
     const url = `http://127.0.0.1:${this.bench.upstream.port}/large`;
     const answered = this.bench.agent.post(url, { amount: Math.random() });

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 
 const root = join(import.meta.dirname, '../../..');
 
-/** What a program says of settings that it cannot use. */
+/** The error of a program about unusable settings. */
 function refusal(program: readonly string[], env: Readonly<Record<string, string>>): string {
   const { status, stderr } = spawnSync(process.execPath, program, {
     cwd: root,

@@ -28,7 +28,7 @@ async function open(kind: Bus['kind'], changesKept?: number): Promise<Bus> {
   return bus;
 }
 
-/** What a follower was told, in order. */
+/** The changes that a follower received, in order. */
 function recorder(extra: Partial<Follower> = {}) {
   const changes: Change[] = [];
   const seen = { changes, gaps: 0 };

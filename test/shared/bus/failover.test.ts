@@ -28,7 +28,7 @@ function raw(redis: TestRedis): Redis {
   return client;
 }
 
-/** A server and its replica behind one address, as Sentinel or a hosted service shows them. */
+/** A server and its replica behind one address, like Sentinel or a hosted service. */
 async function startPair() {
   const first = await start('--repl-diskless-sync-delay', '0');
   const second = await start('--replicaof', `127.0.0.1 ${first.port}`);
@@ -40,9 +40,9 @@ async function startPair() {
     hop,
     first: raw(first),
     replica,
-    /** From now on the replica gets nothing more. */
+    /** From now on the replica receives nothing more. */
     cutReplication: () => replica.replicaof('127.0.0.1', 1),
-    /** The first server dies, its replica takes its place. */
+    /** The first server ends, and its replica takes its place. */
     async failOver() {
       await first.kill();
       await replica.replicaof('NO', 'ONE');
@@ -83,7 +83,7 @@ describe('after a failover of Redis', () => {
   it('a passport whose claim was not replicated is refused', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
-    // An earlier claim: the replica has the epoch, and all but the newest writes.
+    // An earlier claim, so that the replica has the epoch and all except the newest writes.
     await use(newId('pp', Date.now()), bus);
     await until(async () => (await pair.replica.dbsize()) === 2);
     await pair.cutReplication();
@@ -124,7 +124,7 @@ describe('after a failover of Redis', () => {
     await use(newId('pp', Date.now()), bus);
     const jti = newId('pp', Date.now());
     await use(jti, bus);
-    // As a crash between two syncs of the file would.
+    // Like a crash between two syncs of the file.
     await raw(redis).del(`sallyport:{t}:claim:jti:${jti}`);
     await redis.restart();
     await answers(bus);

@@ -256,7 +256,7 @@ describe('claims in Redis', () => {
     );
     const after = await bus.claim('t', 'jti', 60_000);
     expect(after.status).toBe('taken');
-    // What it wrote last may be gone all the same: appendonly syncs once a second by default.
+    // Its last writes may be lost, because appendonly syncs once a second by default.
     expect(after.epochMs).toBeGreaterThan(epochMs);
   });
 
@@ -280,7 +280,7 @@ describe('the Redis server', () => {
     const bus = await open(redis.url, log);
     await expect(bus.claim('t', 'jti', 1_000)).rejects.toMatchObject({ code: 'bus.unavailable' });
     expect(errors).toEqual([{ maxmemory_policy: 'allkeys-lru' }]);
-    // What is signed can be published again: only claims are refused.
+    // Signed data can be published again, so only claims are refused.
     await bus.publish('t', 'a', '1');
   });
 
@@ -369,7 +369,10 @@ describe('the Redis server', () => {
   });
 });
 
-/** What decides a key's slot: the text within its first pair of braces (Redis Cluster specification). */
+/**
+ * The part of a key that determines its slot: the text within its first pair of braces (Redis
+ * Cluster specification).
+ */
 function slotText(key: string): string {
   const begin = key.indexOf('{');
   const end = key.indexOf('}', begin);

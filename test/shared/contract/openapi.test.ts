@@ -61,7 +61,7 @@ describe('the OpenAPI document', () => {
 
   it('has examples that fit its own schemas', () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
-    // Of the whole document only the schemas are compiled, each with all that it refers to.
+    // Only the schemas of the whole document are compiled, each with its references.
     const compiled = (schema: object) =>
       ajv.compile({ ...schema, components: document.components });
     for (const one of all) {

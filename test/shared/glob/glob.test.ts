@@ -14,7 +14,7 @@ import { processorMs } from '../../support/base/processor-time.ts';
 const matches = (pattern: string, text: string, kind: GlobKind = 'tool') =>
   compileGlob(pattern, kind)(text);
 
-/** The same meaning, said as a regular expression; for short inputs only. */
+/** The same meaning as a regular expression; for short inputs only. */
 function oracle(pattern: string, kind: GlobKind): RegExp {
   if (/^\*+$/.test(pattern)) return /^[\s\S]*$/;
   const segment = kind === 'tool' ? '[^.]+' : '[^/:]+';
@@ -55,7 +55,7 @@ const hostileTools: [string, string[], string[]][] = [
   ],
 ];
 
-/** Words of states that were moved, counted where they are moved. */
+/** Operations on words of states, counted where they occur. */
 function wordOperationsOf(act: () => void): number {
   const step = vi.spyOn(GlobAutomaton.prototype, 'step');
   try {

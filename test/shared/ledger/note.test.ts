@@ -110,7 +110,7 @@ describe('a note', () => {
   it('is rejected if a signature of a known key is invalid', () => {
     const false_ = cosign(`${text}more\n`, { name, key: witness, timeSeconds: 1_700_000_000 });
     expect(openNote(`${note}${false_}\n`, [parseVkey(vkey), witnessKey])).toBeUndefined();
-    // Nobody asked about this witness: whatever it signed says nothing.
+    // The key of this witness is not requested, so its signatures are ignored.
     expect(openNote(`${note}${false_}\n`, [parseVkey(vkey)])).toBeDefined();
   });
 

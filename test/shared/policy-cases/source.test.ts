@@ -197,7 +197,7 @@ describe('an invalid policy is refused with the line of the problem', () => {
     expect(told).toContain(message);
     const line = Number(/^b\.policy\.json:(\d+): /.exec(told)?.[1]);
     const found = text.split('\n').findIndex((one) => one.includes(marker)) + 1;
-    // What is missing is told at the part that lacks it.
+    // A missing member is reported at the object that lacks it.
     expect([found, found - 1]).toContain(line);
   });
 });

@@ -145,7 +145,7 @@ describe('a signed section', () => {
 
   it('is rejected if any character of it is changed', () => {
     const token = signSection(envelope, key);
-    // The last character of a base64url part may hold bits that count for nothing.
+    // The last character of a base64url part may have unused bits.
     const parts = token.split('.');
     fc.assert(
       fc.property(

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-/** A fake resolver: the names of the network's edge. Each answer is used once, the last for ever. */
+/** A fake resolver. Each answer is used once, the last one repeatedly. */
 function resolver(answers: Record<string, string[][]>) {
   const asked: string[] = [];
   const resolve = (

@@ -8,7 +8,9 @@ import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts
 const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
 const text = { 'content-type': 'text/plain' };
 
-/** Passes chunks through a filter; gives what went on, and whether it was cut. */
+/**
+ * Passes chunks through a filter; returns the forwarded bytes, and whether the response was cut.
+ */
 function pass(filter: ResponseFilter, chunks: readonly Buffer[], headers = text) {
   expect(filter.head(200, headers)).toBe('stream');
   const passed: Buffer[] = [];
@@ -88,7 +90,7 @@ describe('a response that contains the secret is cut', () => {
     for (let size = 1; size <= 20; size++) {
       const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size));
       expect(cut).toBe(true);
-      // Nothing of it went on before it was recognised.
+      // No byte of it was forwarded before it was recognised.
       expect(
         'before '.startsWith(passed.toString()) || passed.toString().startsWith('before '),
       ).toBe(true);
@@ -297,7 +299,7 @@ describe('a response without the secret', () => {
         spell,
         fc.integer({ min: 1, max: 20 }),
         (value, before, after, how, size) => {
-          // Of a few bytes base64 leaves too little to look for.
+          // The base64 form of a few bytes is too short to search for.
           if (value.trim().length < 6) return;
           const body = Buffer.from(`${before} ${how(value)} ${after}`);
           expect(pass(reflectionFilter([value]), split(body, size)).cut).toBe(true);
@@ -323,7 +325,7 @@ describe('a response without the secret', () => {
       (one: string) => `&#${one.charCodeAt(0)};`,
       (one: string) => `&#X${one.charCodeAt(0).toString(16).toUpperCase()};`,
     ];
-    // `%`, `&`, `+` and `\\` would begin a spelling where they stand as they are.
+    // A literal `%`, `&`, `+` or `\\` would begin an encoded form.
     const character = fc.constantFrom(
       ...Array.from({ length: 94 }, (_, index) => String.fromCharCode(0x21 + index)).filter(
         (one) => !'%&+\\'.includes(one),

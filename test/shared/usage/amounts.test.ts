@@ -11,7 +11,7 @@ it.each<[JsonValue | undefined, number]>([
   ['20', 20],
   [' +020.50 ', 20.5],
   ['1e3', 1000],
-  // What a reader that stops at the `e` would pay.
+  // The amount that a parser that stops at the `e` would read.
   ['900e-1', 900],
   [-20, 0],
   ['-20', 0],

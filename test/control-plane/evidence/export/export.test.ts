@@ -124,7 +124,7 @@ describe('an export', () => {
     const { position } = await services.db.evidenceHead.findUniqueOrThrow({
       where: { tenantId: 'default' },
     });
-    // The record of the export itself, and the two.
+    // The record of the export itself, and the two events.
     expect(report.events).toBe(Number(position) - 3);
   });
 

@@ -14,7 +14,7 @@ import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const count = 12;
 const mebibyte = 1_048_576;
-/** The row that reaches the bound belongs to the page. */
+/** The row that reaches the limit belongs to the page. */
 const pageMax = 5 * mebibyte;
 const timeOf = (minute: number) => new Date(Date.UTC(2026, 6, 1, 9, minute)).toISOString();
 const vault = {
@@ -28,10 +28,10 @@ beforeAll(async () => {
   database = await freshDatabase();
   ledger = await openLedger({ databaseUrl: database.url });
   deps = { pool: ledger.store.pool, vault, log: silentLog };
-  // The database keeps it compressed: in memory it is as long as it is.
+  // The database stores it compressed; in memory it has its full length.
   const text = 'x'.repeat(800_000);
   for (let n = 0; n < count; n++) {
-    // The last three came late: they occurred before the others.
+    // The last three arrived late: they occurred before the others.
     const occurred_at = timeOf(n < count - 3 ? 10 + n : n - count + 3);
     await ledger.seal('t', anEvent({ occurred_at, data: { text } }));
   }
@@ -48,7 +48,7 @@ const bytesOf = (texts: readonly string[]) =>
 it.each([
   ['nothing', {}, everyPosition],
   ['a chain', { chain_id: 'agent:7' }, everyPosition],
-  // Of the early rows the first pages consist, of those that came late the last.
+  // The first pages contain the early rows, the last pages those that arrived late.
   ['a latest time', { to: timeOf(17) }, [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]],
 ])(
   'pages of large events, filtered by %s, end early and omit no event',

@@ -14,11 +14,11 @@ import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const rows = 24_000;
 const limit = 101;
-/** A page, and what a search by halves looks at. */
+/** A page, and the rows that a binary search reads. */
 const touchedMax = 400;
-/** Where a time begins is known to a batch of 500. */
+/** The start of a time range is known to within a batch of 500. */
 const touchedFromMax = 800;
-/** A narrow time is read whole. */
+/** A narrow time range is read completely. */
 const touchedByTimeMax = 1_600;
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -72,7 +72,7 @@ const filters: readonly [string, () => EvidenceFilters][] = [
   ],
 ];
 
-/** What must hold of two or more columns: the rarest of them is what is read, at most. */
+/** For conditions on two or more columns: at most the rows of the rarest one are read. */
 const combined: readonly [string, EvidenceFilters][] = [
   ['agent_id and tool', { agent_id: '30', tool: 'mcp.payments.tool_50' }],
   ['agent_id and decision', { agent_id: '30', decision: 'deny' }],
@@ -84,7 +84,7 @@ const combined: readonly [string, EvidenceFilters][] = [
 async function touchedBy(read: (pool: Services['pool']) => Promise<unknown>) {
   const seen = await touchedRows(ledger.store.pool, read);
   expect(seen.statements).toBeGreaterThan(0);
-  // Every row is found by an index that begins with the tenant.
+  // Every row is found with an index that begins with the tenant.
   expect(seen.scansOfAll).toEqual([]);
   return seen;
 }

@@ -92,7 +92,7 @@ describe('on a full disk', () => {
 
   it('no event is lost or sealed twice, unsealed events are listed, and they are sealed when there is space again', async () => {
     const { ledger } = gateway.services;
-    // Random, so that it cannot be made smaller.
+    // Random, so that it cannot be compressed.
     const large = () => anEvent({ data: { text: randomBytes(150_000).toString('hex') } });
     await ledger.seal(tenantId, large());
     disk.fill();

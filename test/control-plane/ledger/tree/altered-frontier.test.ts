@@ -39,7 +39,7 @@ it.each([
       [tenantId],
     );
     const frontier = rows[0]?.frontier ?? [];
-    // A process that knows the tree would go on with the right one.
+    // A process that has the tree in memory would continue with the correct one.
     await endAll();
     const put = (roots: readonly string[]) =>
       tamper(
@@ -56,7 +56,7 @@ it.each([
       (await eventsOf(services, tenantId)).filter(({ type }) => type === 'evidence.fork');
     await until(async () => (await incidents()).length > 0, { what: 'the incident is kept' });
     expect(await verifyChain(services, tenantId)).toMatchObject({ events: 7 });
-    // Somebody put right what was changed: what waits is sealed.
+    // The change is repaired, so waiting events are sealed.
     await put(frontier);
     await services.ledger.retry(tenantId);
     await services.ledger.seal(tenantId, anEvent());

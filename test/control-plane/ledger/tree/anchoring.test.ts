@@ -127,7 +127,7 @@ describe('a webhook with `checkpoints: true`', () => {
       });
       await checkpointNow(services, tenantId);
       await client.call(putWebhook, { body: { url, checkpoints: true } });
-      // What is not said stays as it is.
+      // Omitted settings are unchanged.
       expect(await client.call(putWebhook, { body: { url } })).toMatchObject({ checkpoints: true });
       const made = await checkpointNow(services, tenantId);
       await checkpointNow(services, tenantId);
@@ -168,7 +168,7 @@ describe('a webhook with `checkpoints: true`', () => {
 });
 
 describe('a witness', () => {
-  /** A tenant whose ledger the witness knows. */
+  /** A tenant whose ledger is registered at the witness. */
   async function known(events: number): Promise<string> {
     const tenantId = await tenantWith(events);
     const { vkey } = await checkpointNow(services, tenantId);
@@ -244,7 +244,7 @@ describe('a witness', () => {
       SELECT * FROM ${table} WHERE tenant_id = '${tenantId}'`,
       ),
     );
-    // By another process: this one would remember, and seal nothing.
+    // In another process, because this one would remember the end and seal nothing.
     const twenty = Array.from({ length: 20 }, () => anEvent());
     await sealElsewhere(services, tenantId, twenty);
     await checkpointNow(services, tenantId);
@@ -263,7 +263,7 @@ describe('a witness', () => {
     expect(await incidents(tenantId)).toEqual([
       `witness ${name} has signed another ledger: a larger one, of 23 events`,
     ]);
-    // Grown past what the witness knows, it is still another ledger.
+    // Even if it has grown beyond the size that the witness knows, it is another ledger.
     await grow(tenantId, 40);
     await checkpointNow(services, tenantId);
     await round();
@@ -279,7 +279,7 @@ describe('a witness', () => {
     await rounds.run();
     expect(await signatures(tenantId)).toEqual([]);
     await witness.know(vkey);
-    // Not at once: whoever refuses is asked less and less often.
+    // Not at once, because a failing witness is asked at increasing intervals.
     await rounds.run();
     expect(await signatures(tenantId)).toEqual([]);
     services.clock.advance(15_000);

@@ -24,7 +24,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** A tenant of its own with so many events. */
+/** A new tenant with this number of events. */
 async function tenantWith(events: number): Promise<string> {
   const tenantId = `tenant-${++tenants}`;
   await services.db.tenant.create({ data: { id: tenantId, name: tenantId } });

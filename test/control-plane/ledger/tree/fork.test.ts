@@ -8,7 +8,7 @@ import { type TestServices, testServices } from '../../../support/control-plane/
 import { anEvent, tamper } from '../../../support/ledger/ledger.ts';
 import { freshDatabase } from '../../../support/programs/postgres.ts';
 
-// What a database owner could do, triggers off, between two checkpoints.
+// Changes that a database owner could make between two checkpoints, triggers disabled.
 
 let services: TestServices;
 let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -42,7 +42,7 @@ function sql(...statements: readonly string[]): Promise<void> {
   return tamper(database.url, ...statements);
 }
 
-/** Gives the rows from a position on other hashes, and makes the end of the ledger fit them. */
+/** Gives the rows from a position on other hashes, and adapts the end of the ledger. */
 async function rewriteFrom(position: number, key: SigningKey): Promise<void> {
   await sql(`UPDATE evidence_row SET event_hash =
       'sha256:' || encode(sha256(convert_to(event_hash, 'UTF8')), 'hex')
@@ -50,7 +50,7 @@ async function rewriteFrom(position: number, key: SigningKey): Promise<void> {
   await signEnd(320, key);
 }
 
-/** Makes a ledger end at a position, in a head that is signed by whatever key. */
+/** Makes a ledger end at a position, with a head that a given key signs. */
 async function signEnd(position: number, key: SigningKey): Promise<void> {
   const rows = await services.db.evidenceRow.findMany({
     where: { tenantId, position: { lte: position } },
@@ -75,7 +75,7 @@ function ownKey(): Promise<SigningKey> {
   return services.signingKeys.active(tenantId, 'checkpoint');
 }
 
-/** Nothing is signed, and the incident is in the ledger, once however often one asks. */
+/** No checkpoint is signed, and the incident is recorded once for any number of requests. */
 async function expectFork(problem: RegExp): Promise<void> {
   const before = await services.db.evidenceCheckpoint.count({ where: { tenantId } });
   for (let n = 0; n < 2; n++) {

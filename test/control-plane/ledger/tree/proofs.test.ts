@@ -43,7 +43,7 @@ async function grow(tenantId: string, events: number): Promise<void> {
   await services.ledger.sealAll(tenantId, batch);
 }
 
-/** The same services, and how many rows and queries they took since. */
+/** The same services, with the number of rows and queries that they used. */
 function counting() {
   const taken = { rows: 0, queries: 0 };
   const pool = new Proxy(services.pool, {
@@ -125,7 +125,7 @@ describe('a proof', () => {
     const client = await api.client({ tenantId });
     const asked = client.call(getInclusionProof, { query: { position: 4 } });
     await expect(asked).rejects.toMatchObject({ code: 'evidence.fork' });
-    // Nor of its neighbours, whose proofs would name it.
+    // Nor of its neighbours, whose proofs contain its hash.
     const beside = client.call(getInclusionProof, { query: { position: 3 } });
     await expect(beside).rejects.toMatchObject({ code: 'evidence.fork' });
   });

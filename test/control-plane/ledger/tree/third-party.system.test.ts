@@ -9,8 +9,8 @@ import { writeLongLedger } from '../../../support/ledger/long-ledger.ts';
 import { goModule } from '../../../support/programs/go.ts';
 import { freshDatabase } from '../../../support/programs/postgres.ts';
 
-// A ledger is checked by a program that shares no line with ours: Go's tlog and note packages,
-// over HTTP, from tiles and entries.
+// The ledger is verified by an independent program: Go's tlog and note packages, over HTTP, from
+// tiles and entries.
 
 let services: TestServices;
 let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -34,7 +34,7 @@ interface Wanted {
   readonly tenantId: string;
   readonly positions?: readonly number[];
   readonly sizes?: readonly number[];
-  /** Default: what the server gives out. */
+  /** Default: the server's response. */
   readonly checkpoint?: string;
 }
 

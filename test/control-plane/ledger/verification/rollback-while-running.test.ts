@@ -22,7 +22,7 @@ interface Stage {
   readonly restore: () => Promise<void>;
 }
 
-/** Six events at a process that lives on; a copy of the database as it was after three. */
+/** Six events in a running process, and a copy of the database after three. */
 async function aLedger(): Promise<Stage> {
   const tenantId = `tenant_${++tenants}`;
   const services = await begin();
@@ -75,7 +75,7 @@ describe('a rollback of the database while a control plane runs', () => {
       { data: { acknowledged_position: 6, ledger_position: 3, problem } },
     ]);
     expect(await readVerification(services, tenantId)).toMatchObject({ lostPosition: 6 });
-    // Less than what is lost does not do.
+    // A position below the lost end is not sufficient.
     const tooLittle = { position: 5, reason: 'a restore' };
     await expect(acceptLoss(services, callerOf(tenantId), tooLittle)).rejects.toMatchObject({
       code: 'evidence.seal_failed',
@@ -178,7 +178,7 @@ describe('a stored end of a chain', () => {
       async () => (await eventsOf(after, tenantId)).some((event) => event.type === type),
       { what: 'the incident is kept' },
     );
-    // Put right, everything goes on.
+    // After the repair, everything continues.
     await forge.run(
       `DELETE FROM evidence_chain ${own}`,
       'INSERT INTO evidence_chain SELECT * FROM kept_chain',

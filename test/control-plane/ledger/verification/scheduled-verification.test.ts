@@ -33,7 +33,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await receiver.close();
-  // Not the gateway's own end, which wants every ledger whole.
+  // Not the gateway's own close, which requires every ledger to be intact.
   await gateway.api.close();
   await gateway.services.close();
 });
@@ -150,7 +150,7 @@ describe('scheduled verification of a ledger', () => {
     expect(await state()).toMatchObject({ problem: { kind: 'rewritten' } });
     await forge.run('CREATE TABLE verified AS TABLE evidence_verification');
     await restore();
-    // Everything is old again but what was verified.
+    // All rows are due again, except the ones just verified.
     await forge.run(
       'DELETE FROM evidence_verification',
       'INSERT INTO evidence_verification SELECT * FROM verified',
@@ -184,7 +184,7 @@ describe('a failed verification', () => {
     await forge.run(`UPDATE evidence_head SET position = position - 2`);
     const report = await gateway.owner.call(verifyEvidence);
     expect(report).toMatchObject({ ok: false, problem: { kind: 'inserted' } });
-    // The sealer, which would have sealed the incident, tells what it found by itself.
+    // The sealer, which would have sealed the incident, reports the problem itself.
     expect(new Set((await told()).map(({ type }) => type))).toEqual(
       new Set(['evidence.chain_verification_failed', 'evidence.fork']),
     );

@@ -26,13 +26,13 @@ import { startRedis, type TestRedis } from '../../../support/programs/redis.ts';
 const tenantId = 'default';
 const verifyMs = 60_000;
 let redis: TestRedis;
-/** Somebody who can write to Redis, and knows what the control plane would claim. */
+/** A writer in Redis who knows the claims that the control plane would make. */
 let writer: Redis;
 let gateway: Gateway;
 beforeAll(async () => {
   redis = await startRedis();
   writer = new Redis(redis.url);
-  // One test kills the server for a moment.
+  // One test stops the server for a moment.
   writer.on('error', () => {});
 });
 afterAll(async () => {

@@ -8,8 +8,8 @@ import { roomyLimits } from '../../../support/control-plane/gateway.ts';
 import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
 
 /**
- * Which permission each operation needs: the first line that fits. An operation that none fits
- * fails the suite: whoever adds it says here who may call it.
+ * The permission that each operation needs: the first line that matches. An operation without a
+ * line fails the suite, so its author must add one here.
  */
 const needed: readonly (readonly [method: string, path: RegExp, permission: Permission])[] = [
   ['POST', /^\/v1\/actions\/(preflight|decision)$/, 'action.preflight'],
@@ -32,7 +32,7 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['POST', /^\/v1\/agents\/(issue-passport|renew|refresh-passport)$/, 'passport.issue'],
   ['POST', /^\/v1\/agents\/validate$/, 'passport.verify'],
   ['POST', /^\/v1\/agents\/service-accounts$/, 'key.write'],
-  // It leads to the secrets that the agent's capabilities reach.
+  // It gives access to the secrets that the agent's capabilities cover.
   ['POST', /^\/v1\/sidecars\/tokens$/, 'sidecar.enrol'],
   ['DELETE', /^\/v1\/sidecars\/\{id\}$/, 'agent.write'],
   ['POST', /^\/v1\/evidence\/events$/, 'evidence.write'],
@@ -42,7 +42,7 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['POST', /^\/v1\/evidence\/dead-letters\/retry$/, 'evidence.write'],
   ['POST', /^\/v1\/evidence\/verification\/accept-loss$/, 'settings.write'],
   ['GET', /^\/v1\/(evidence\/|compliance$)/, 'evidence.read'],
-  // It destroys evidence of what was asked for: owners and admins alone.
+  // It destroys evidence of a request, so only owners and admins may do it.
   ['DELETE', /^\/v1\/evidence\/events\/\{id\}\/arguments$/, 'settings.write'],
   ['POST', /^\/v1\/privacy\/erasures$/, 'settings.write'],
   ['PATCH', /^\/v1\/tenant\/settings$/, 'settings.write'],
@@ -57,7 +57,7 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['PUT', /^\/v1\/runtime\/bindings\/\{name\}$/, 'policy.publish'],
   ['DELETE', /^\/v1\/runtime\/bindings\/\{name\}$/, 'policy.publish'],
   ['PUT', /^\/v1\/users\/\{id\}$/, 'settings.write'],
-  // Who may write settings has it too, and a scheduler's gateway key beside them (contract 4.7).
+  // Roles that may write settings have it, and a scheduler's gateway key (contract 4.7).
   ['POST', /^\/v1\/integrations\/deliveries\/drain$/, 'delivery.drain'],
   ['PUT', /^\/v1\/integrations\/webhook$/, 'settings.write'],
   ['DELETE', /^\/v1\/integrations\/webhook$/, 'settings.write'],
@@ -125,7 +125,7 @@ afterAll(async () => {
   await services.close();
 });
 
-// Routes only hold on to their services; none is called before the suite's begin.
+// The routes only keep references to their services; none is called before the suite begins.
 const operations = allRoutes({} as Services)
   .map(({ operation }) => operation)
   .filter(({ auth }) => auth === 'bearer' || auth === 'gateway');
@@ -143,7 +143,7 @@ describe.each(
     const path = `/api${operation.path.replaceAll(/\{\w+\}/g, '1')}`;
     for (const [role, binding, granted] of grants) {
       const key = keys.get(`${role} ${binding}`) ?? '';
-      // Who is let in stumbles over the query, which is read next: nothing is carried out.
+      // An authorised caller fails on the query, which is parsed next, so nothing is executed.
       const answer = await api.send(operation.method, `${path}?stumble=1`, { key });
       const isGranted = granted.has(permission ?? '');
       expect([role, binding, answer.status, answer.body?.reason_code]).toEqual([

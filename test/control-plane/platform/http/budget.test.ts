@@ -18,7 +18,7 @@ const caller = (more: Partial<Caller> = {}): Caller => ({
   address: '127.0.0.1',
   ...more,
 });
-/** The part of an answer that budgets write to. */
+/** The part of a response that budgets write to. */
 const answer = () => ({ setHeader: () => undefined }) as unknown as Response;
 
 async function refusals(times: number, charge: () => Promise<void>): Promise<string[]> {

@@ -51,7 +51,7 @@ const atOnce = (times: number, method: string, path: string, init: object): Prom
     }),
   );
 
-/** What an answer says of its budget. */
+/** The budget headers of a response. */
 function told({ headers }: Answer) {
   const [, name, left, seconds] =
     /^"(\w+)";r=(\d+);t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? [];

@@ -42,7 +42,7 @@ const fresh = () => {
   return call();
 };
 
-/** A run that counts itself. */
+/** A run that counts its executions. */
 function counted(status = 200) {
   let runs = 0;
   const run = async () => {
@@ -175,7 +175,7 @@ describe('a repeated idempotency key', () => {
 describe('a first request that did not finish', () => {
   const abandon = async () => {
     const asked = fresh();
-    // It never ends: its process is gone.
+    // It never completes, because its process has ended.
     void idempotent(asked, () => new Promise(() => {}));
     await expect.poll(() => services.db.idempotency.count({ where: { key: asked.key } })).toBe(1);
     services.clock.advance(120_000);

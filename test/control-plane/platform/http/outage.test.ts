@@ -19,7 +19,7 @@ it('every request gets a retryable refusal while the database is unavailable, an
     const list = (key: string) => api.send('GET', '/api/v1/keys', { key });
     expect((await list(known)).status).toBe(200);
     await postgres.kill();
-    // The server's children outlive it for a moment.
+    // The server's child processes live a moment longer than it does.
     await expect.poll(async () => (await list(known)).status, { timeout: 15_000 }).not.toBe(200);
     for (const key of [known, 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ']) {
       const answer = await list(key);
@@ -32,7 +32,7 @@ it('every request gets a retryable refusal while the database is unavailable, an
     await expect
       .poll(() => registry.metrics(), { timeout: 15_000 })
       .toContain('sallyport_database_up 0');
-    // Nobody knows what waits: no alert may fire or resolve by it.
+    // The value is unknown, so no alert may fire or resolve because of it.
     expect(await registry.metrics()).toMatch(/^sallyport_outbox_events Nan$/m);
     await postgres.restart();
     await expect.poll(async () => (await list(known)).status, { timeout: 15_000 }).toBe(200);

@@ -10,7 +10,7 @@ interface Line {
 
 const boundless = { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 };
 
-/** The API over the probe routes: what it logs is kept, and what it fails with is a test's choice. */
+/** The API with the probe routes: its log lines are kept, and tests set its failures. */
 export async function startProbeApi(requestsPerMinute = boundless, unknownKeysPerMinute = 1e6) {
   const lines: Line[] = [];
   const record = (level: keyof Log) => (fields: object) => {
@@ -23,9 +23,9 @@ export async function startProbeApi(requestsPerMinute = boundless, unknownKeysPe
     error: record('error'),
   };
   const probe: {
-    /** What the failing route throws. */
+    /** The error that the failing route throws. */
     failure: unknown;
-    /** What the streaming route sends. */
+    /** The stream that the streaming route sends. */
     streamed: (signal: AbortSignal) => AsyncIterable<string>;
   } = {
     failure: undefined,

@@ -9,7 +9,7 @@ afterAll(close);
 const post = (body: unknown, headers: Record<string, string> = {}) =>
   api.send('POST', '/api/v1/probe/echo', { key, body, headers });
 
-/** Sends bytes as they are and returns all that comes back. */
+/** Sends bytes unchanged and returns the whole response. */
 async function raw(bytes: string | Buffer): Promise<string> {
   const socket = connect(Number(new URL(api.origin).port), '127.0.0.1');
   socket.write(bytes);

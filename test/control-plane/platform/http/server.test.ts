@@ -22,7 +22,10 @@ afterAll(async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
-/** Sends bytes and nothing more; resolves with the answer once the server has ended the connection. */
+/**
+ * Sends bytes and nothing more; resolves with the response when the server has closed the
+ * connection.
+ */
 function sendAndWait(bytes: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   socket.write(bytes);

@@ -24,7 +24,7 @@ const candidates = Array.from({ length: count }, (_, at) => ({
   ],
 }));
 
-/** Every reading finds the slice used up, so that each pause is one turn. */
+/** Every reading reports a used slice, so each pause yields once. */
 function hurriedClock() {
   let ms = 0;
   return {
@@ -35,7 +35,7 @@ function hurriedClock() {
   };
 }
 
-/** The turns of the event loop that others had while the work was done. */
+/** The number of times that the event loop ran other work. */
 async function turnsDuring<Result>(work: () => Promise<Result>): Promise<[Result, number]> {
   let turns = 0;
   let next = setImmediate(function tick() {

@@ -5,7 +5,7 @@ import {
   WorkMeter,
 } from '../../../../control-plane/platform/scheduling/work-meter.ts';
 
-/** A processor clock that moves when work is done. */
+/** A fake processor clock that advances when work is done. */
 function processor() {
   let ms = 0;
   return {

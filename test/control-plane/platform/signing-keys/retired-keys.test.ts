@@ -77,7 +77,7 @@ it.each(rotatablePurposes)(
     const keys = verificationKeys(jwks);
     expect(verifyJws(compact, `${purpose}+jws`, keys)).toMatchObject({ ok: true });
     expect(verifyDetached(detached, text, `${purpose}+jws`, keys)).toBe(true);
-    // The same bytes are nothing for any other purpose, not even under the key that signed them.
+    // The same bytes are invalid for any other purpose, even with the same key.
     for (const other of rotatablePurposes.filter((name) => name !== purpose)) {
       expect(verifyJws(compact, `${other}+jws`, keys)).toMatchObject({ ok: false });
       expect(verifyDetached(detached, text, `${other}+jws`, keys)).toBe(false);

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true }));
 
-/** A data directory of which something is not as it should be. */
+/** A data directory with one defect. */
 function damaged(damage: (dataDir: string) => void): string {
   copies += 1;
   const dataDir = join(folder, String(copies));
@@ -106,7 +106,7 @@ describe('a damaged folder of the embedded database', () => {
     expect(message).toContain(`database in ${postgres(dataDir)} cannot be opened`);
     expect(message).toMatch(/Restore the data directory|SALLYPORT_DATA_DIR/);
     expect(message).not.toContain('[object');
-    // No new database was made in its place.
+    // No new database was created in its place.
     expect(fs.existsSync(postgres(dataDir, 'PG_VERSION'))).toBe(hadVersion);
   });
 

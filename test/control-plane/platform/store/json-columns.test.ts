@@ -33,9 +33,9 @@ it('every JSON column is parsed with its schema and never cast to a type', () =>
   expect(offenders).toEqual([]);
 });
 
-// A copy of a value that was parsed before.
+// A copy of a value that was already parsed.
 const copies = ['JSON.parse(JSON.stringify(binding)) as'];
-// The text may hold two pairs of brackets within another.
+// The text may contain two nested pairs of brackets.
 const castText = /JSON\.parse\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s+as\s+\w+/g;
 
 it('every JSON text is parsed with its schema and never cast to a type', () => {

@@ -23,7 +23,7 @@ beforeEach(async () => {
 const names = async () =>
   (await store.db.tenant.findMany({ orderBy: { id: 'asc' } })).map(({ name }) => name);
 
-/** Lets both of two callers pass once both have come. */
+/** Releases two callers when both have arrived. */
 function meetingPoint() {
   let arrived = 0;
   const { promise, resolve } = Promise.withResolvers<void>();

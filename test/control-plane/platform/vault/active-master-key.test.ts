@@ -53,7 +53,7 @@ describe('the active master key', () => {
         await put(masterKeyId(second), `state = 'retiring'`);
         await put(masterKeyId(first), `state = 'active', activated_at = now() + interval '1 day'`);
       },
-      // What was written by us before, put back whole.
+      // A row that was validly signed earlier, restored completely.
       async () => {
         await query(`DELETE FROM vault_key WHERE id = '${masterKeyId(second)}'`);
         await put(masterKeyId(first), old, Object.values(before[0]));

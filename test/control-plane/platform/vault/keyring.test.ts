@@ -38,7 +38,7 @@ afterEach(() => world.close());
 
 const query = (sql: string, values: unknown[] = []) => world.store.pool.query(sql, values);
 
-/** A secret in every column that has any, and what opens it. */
+/** A secret in every sealed column, and a function that opens it. */
 async function seedEverything(keys: OpenKeys): Promise<() => Promise<void>> {
   const vault = createVault(keys);
   const { db, pool } = world.store;
@@ -339,9 +339,9 @@ describe('the encryption keys of a database', () => {
     await migrate(client, all);
     await client.end();
     const upgraded = await startVaultWorld(database.url);
-    // A key that is not the one: nothing is adopted.
+    // A wrong key: nothing is adopted.
     await expect(upgraded.open(under(second))).rejects.toThrow(masterKeyId(first));
-    // Both at once: the one that wraps what is there.
+    // Both keys at once: the one that wrapped the stored data is used.
     const keys = await upgraded.open(under(second, first));
     expect(keys.keyring.active.id).toBe(masterKeyId(first));
     const { rows } = await upgraded.store.pool.query('SELECT sealed FROM signing_key');

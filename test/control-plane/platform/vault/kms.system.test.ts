@@ -74,7 +74,7 @@ const kinds: readonly [string, () => Env][] = [
   ['AWS KMS', awsEnv],
 ];
 
-/** A secret in a row, as any other. */
+/** A secret in a row, like any other. */
 async function store(env: Env): Promise<void> {
   const sealed = createVault(await world.open(env)).seal('hunter2', place);
   const common = { tenantId: 't', createdBy: 'p', inject: {}, tools: [], hosts: [] };

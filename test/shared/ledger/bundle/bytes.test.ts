@@ -16,7 +16,7 @@ const events = Array.from({ length: 23 }, (_, n) =>
   anEvent({
     chain_id: `agent:${n % 3}`,
     tool: n % 4 === 0 ? 'pay' : 'mail',
-    // As an agent might choose it, to be taken for something else.
+    // Text that an agent might choose to imitate another part.
     resource: ['päy\n"1",', '=1+1|', '],"chains":[', 'sallyport-export:e30', '-->'][n % 5],
   }),
 );
@@ -51,7 +51,7 @@ describe.each(kinds)('the bytes of %s', (_name, wanted) => {
     const at = fc.nat(bytes.length - 1);
     const damage = fc.oneof(
       fc.tuple(at, fc.nat(7)).map(([index, bit]) => flipped(bytes, index, 1 << bit)),
-      // Where what is signed, and what says how, stand close together.
+      // A position where signed data and the signature's parameters are close together.
       fc
         .tuple(fc.nat(2_000), fc.nat(7))
         .map(([back, bit]) => flipped(bytes, bytes.length - 1 - (back % bytes.length), 1 << bit)),

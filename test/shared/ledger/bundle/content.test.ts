@@ -14,8 +14,8 @@ import {
 } from '../../../support/ledger/exported.ts';
 import { anEvent } from '../../../support/ledger/ledger.ts';
 
-// Here whoever exports holds the right keys and signs what is not so: the bytes are what was
-// signed, and what they say is wrong.
+// Here the exporter has the right keys and signs false statements: the bytes are as signed, and
+// their content is wrong.
 
 const events = Array.from({ length: 20 }, (_, n) =>
   anEvent({ chain_id: `agent:${n % 3}`, tool: n % 4 === 0 ? 'pay' : 'mail' }),

@@ -111,7 +111,7 @@ function bySidecar(one: Action, at: DecisionState): StoredDecision {
   );
 }
 
-/** The first place of the context that the partial one rules out. */
+/** The first path of the context that contradicts the partial one. */
 function contradiction(partial: PartialValue, full: JsonObject): string | undefined {
   return Object.keys(full).find((root) => !admits(readPartial(partial, [root]), full[root]));
 }

@@ -154,7 +154,7 @@ describe('a decision in a SIEM export', () => {
     ['require_approval', 'x', { action_id: 2, disposition_id: 14 }, '6', ['denied']],
     ['require_tool_reapproval', 'x', { action_id: 2, disposition_id: 14 }, '6', ['denied']],
     ['deny', 'x', { action_id: 2, disposition_id: 2 }, '8', ['denied']],
-    // A word of a later version.
+    // A decision of a later version.
     ['allow_maybe', 'x', { action_id: 2, disposition_id: 2 }, '8', ['denied']],
   ])(
     '%s (%s) has the same meaning in every dialect',

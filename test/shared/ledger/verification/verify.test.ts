@@ -22,7 +22,7 @@ interface BuiltLedger {
   };
 }
 
-/** A ledger as sealing would have made it, a signed head after every `batch` rows. */
+/** A ledger as sealing would create it, with a signed head after every `batch` rows. */
 function build(size: number, { chains = 3, batch = 4 } = {}): BuiltLedger {
   const tree = new Frontier();
   const ends = new Map<string, { seq: number; hash: string }>();

@@ -34,7 +34,7 @@ function plain({ decision, reasonCode, matchedRules, observed }: PolicyOutcome) 
   };
 }
 
-/** What must not depend on the order in which rules are written. */
+/** Changes of order that must not affect the result. */
 function unordered(outcome: PolicyOutcome) {
   const { decision, matchedRules, observed, approval } = outcome;
   return {
@@ -153,7 +153,7 @@ describe('a compiled policy set', () => {
 });
 
 describe('the rule index', () => {
-  /** Many rules per tool, told apart by values and by limits, so that every kind of split is made. */
+  /** Many rules per tool that differ in values and limits, so that every kind of split occurs. */
   function crowded(rules: number): PolicyDefinition {
     return {
       id: 'crowd',

@@ -14,7 +14,7 @@ const group = 'must be an object with exactly one of all, any: an array of condi
 const when = 'rules[0].when';
 const first = `${when}.all[0]`;
 
-/** What is refused, and the beginning of the message. */
+/** The refused input, and the beginning of the message. */
 export const refused: readonly (readonly [guarantee: string, input: unknown, message: string])[] = [
   [
     'eq as an operator',

@@ -42,7 +42,7 @@ const value = fc.constantFrom<JsonValue>(
 );
 const path = fc.constantFrom('args.a', 'args.a', 'args.b');
 const ordered = fc.constantFrom('<', '<=', '>', '>=');
-/** Conditions that often collide: two paths, the values of which are near to each other. */
+/** Conditions that often conflict: two paths with similar values. */
 const condition = fc
   .oneof(
     fc.tuple(path, ordered, value),
@@ -59,7 +59,7 @@ const condition = fc
   .map(([at, operator, given]) => ({ path: at, operator, value: given }) as PolicyCondition);
 const fewConditions = fc.array(condition, { minLength: 1, maxLength: 2 });
 
-/** What the plain interpreter says matches. */
+/** The rules that the reference interpreter matches. */
 function matches(definition: PolicyDefinition, context: JsonObject): readonly string[] {
   return interpret([publish(1, definition)], context).matched;
 }

@@ -2,14 +2,14 @@ import type { PolicyRule, RuleDecision } from '../../../../shared/policy/languag
 
 type Terse = readonly [path: string, operator: string, value: unknown];
 
-/** How two rules stand to each other: `meet` means that one context matches both. */
+/** The relation of two rules: `meet` means that one context matches both. */
 type Relation = 'meet' | 'apart' | 'open';
 
 interface Pair {
   readonly name: string;
   readonly one: PolicyRule;
   readonly other: PolicyRule;
-  /** `open`: they may or may not meet; lint must not claim either. */
+  /** `open`: the relation is undecided, and lint must claim neither. */
   readonly relation: Relation;
 }
 
@@ -19,7 +19,7 @@ function rule(decision: RuleDecision, terse: readonly Terse[], any: boolean): Po
   return { name: decision, decision, reason: `x.${decision}`, when } as PolicyRule;
 }
 
-/** Conditions of an allow and of a deny for the same tool, and how the two stand. */
+/** Conditions of an allow and of a deny for the same tool, and their relation. */
 function pair(
   relation: Relation,
   name: string,
@@ -37,7 +37,7 @@ const to = 'args.to';
 const b = { $ref: 'args.b' };
 const a = { $ref: 'args.a' };
 
-/** Pairs made by hand, with what a reader of the language says of them. */
+/** Manually written pairs, with their relation according to the language definition. */
 export const pairs: readonly Pair[] = [
   // Ranges
   pair('meet', 'ranges that overlap', [[amount, '<=', 100]], [[amount, '>', 50]]),
