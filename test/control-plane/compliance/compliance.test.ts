@@ -40,7 +40,7 @@ const elsewhere: readonly ControlReason[] = [
 ];
 
 describe('a tenant without deviations', () => {
-  it('passes all six controls, and the report states what was examined', async () => {
+  it('passes all six controls, and the report states the examined evidence', async () => {
     const report = await stage.report();
     expect(report.controls.flatMap(({ findings }) => findings)).toEqual([]);
     expect(report).toMatchObject({ status: 'pass', summary: { pass: 6, fail: 0 } });

@@ -132,7 +132,7 @@ describe('the audit trail', () => {
     ],
     ['a text, to invalid JSON', `canonical = '{'`, 'position = 5'],
   ])(
-    'reports the chain that differs from what was sealed: %s was changed',
+    'reports the chain that differs from the sealed one: %s was changed',
     async (what, set, where) => {
       const { list, damage } = await aLedger([
         ...Array.from({ length: 9 }, () => change()),

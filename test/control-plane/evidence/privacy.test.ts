@@ -106,7 +106,7 @@ describe('the stored form of arguments', () => {
     });
   });
 
-  it('is shown as unproven if it differs from what was sealed', async () => {
+  it('is shown as unproven if it differs from the sealed digest', async () => {
     await settings('redacted');
     const [one, two] = [await decided({ args: { n: 1 } }), await decided({ args: { n: 2 } })];
     await settings('digest');
@@ -263,7 +263,7 @@ describe('erasing the arguments of all calls', () => {
     await verified();
   });
 
-  it('erases what deciders of the user’s closed approvals were shown, and the user’s address', async () => {
+  it('erases the arguments shown to deciders of the user’s closed approvals, and the user’s address', async () => {
     const { db, clock } = stage.gateway.services;
     await owner.call(putUser, {
       params: { id: 'shown' },

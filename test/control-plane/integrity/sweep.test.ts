@@ -64,7 +64,7 @@ describe('all actions of a tenant are denied if a writer in the database', () =>
       (id: string) => `update kill_switch set disarmed_at = now() where id = '${id}'`,
     ],
     [
-      'let a kill switch expire',
+      'changed a kill switch to expired',
       (id: string) => `update kill_switch set expires_at = '2020-01-01' where id = '${id}'`,
     ],
     ['deleted a kill switch', (id: string) => `delete from kill_switch where id = '${id}'`],

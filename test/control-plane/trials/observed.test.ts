@@ -43,7 +43,7 @@ const archive = (id: number) =>
   stage.gateway.owner.call(deletePolicy, { params: { id: String(id) } });
 
 describe('the report on a policy in monitor or warn', () => {
-  it('counts what the policy would have decided by decision, reason and rule, the strictest only', async () => {
+  it('counts the decisions of the policy by decision, reason and rule, the strictest only', async () => {
     const { id, name } = await watch('monitor', large, middle);
     await pay(5);
     const held = [await pay(50), await pay(60)];

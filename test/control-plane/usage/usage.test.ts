@@ -66,7 +66,7 @@ describe('a usage budget at the control plane', () => {
     expect(refused?.explain.next_steps.join()).toContain(resetsAt);
   });
 
-  it('sums the allowed calls, and records what each call adds', async () => {
+  it('sums the allowed calls, and records the amount that each call adds', async () => {
     const answers = [];
     for (const amount of [60, '41', 40, -500, 1]) {
       answers.push(await ask({ tool: 'refund', args: { amount } }));
@@ -190,7 +190,7 @@ describe('the usage that a sidecar fetches', () => {
   const usage = (run = 'run_now', after = 0) => sidecar.controlPlane.usage(run, after);
   const minute = () => minuteOf(clock.now());
 
-  it('excludes what its own run recorded', async () => {
+  it('excludes the records of its own run', async () => {
     await upload([
       counted({ amount: 5 }),
       counted({ amount: 2.5 }),

@@ -107,7 +107,7 @@ describe('the comment of an approver', () => {
     expect(details.approver_comment).toMatch(/\[cut\]$/);
   });
 
-  it('reports to a waiting agent what the decider asks for, and disappears after the decision', async () => {
+  it('contains the decider’s question for a waiting agent, and disappears after the decision', async () => {
     const id = await ask(2004);
     await decide(id, { action: 'request_context', comment: 'Which invoice?' });
     await until('the question has arrived', async () => 'details' in (await standing(id)));

@@ -70,7 +70,7 @@ describe.each(httpClients)('$name', (under) => {
       expect(performedWith(amount)).toEqual(onceWithCredential);
     });
 
-    it('reads why a call was denied and what to do, and continues', async () => {
+    it('reads the reason and the next step of a denial, and continues', async () => {
       const amount = amountOf.large();
       expect(await refund(amount)).toMatchObject({ status: 403, body: denial });
       expect(performedWith(amount)).toEqual([]);

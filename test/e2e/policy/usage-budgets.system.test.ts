@@ -126,7 +126,7 @@ describe('a budget of calls', () => {
     expect(performed()).toBe(50);
   });
 
-  it('is exceeded by two concurrent sidecars by at most what each had left, and not after both know the total', async () => {
+  it('is exceeded by two concurrent sidecars by at most the remainder of each, and not after both have the total', async () => {
     const { tool, post, performed } = await budgeted('draw', 'usage.calls_24h', '<', 20);
     await times(10, () => post(0));
     await until('the ledger has them', async () => (await countedCalls(tool)) === 10);
@@ -201,7 +201,7 @@ it('a call that waits for a human is counted once, when it is performed', async 
 }, 120_000);
 
 describe('a budget of a sum', () => {
-  it('is shared by sidecars and control plane, and a decision records what it adds', async () => {
+  it('is shared by sidecars and control plane, and a decision records the amount that it adds', async () => {
     const { tool, post } = await budgeted('send', 'usage.sum_24h.order.total', '<=', 100);
     const order = (total: unknown) => ({ order: { total } });
     expect((await post(0, order(101))).status).toBe(403);

@@ -79,7 +79,7 @@ describe('drift of an input schema', () => {
     expect(isMaterial(drifts)).toBe(vector.changes.some(([kind]) => kind !== 'narrowed'));
   });
 
-  it('is reported as narrowing only if the old schema accepts whatever the new one accepts', () => {
+  it('is reported as narrowing only if the old schema accepts every value that the new one accepts', () => {
     const leaf = fc.record(
       {
         type: fc.constantFrom('integer', 'number', 'string'),

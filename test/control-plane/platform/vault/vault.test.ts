@@ -14,7 +14,7 @@ function codeOf(run: () => unknown): string {
   return 'nothing';
 }
 
-it('the vault opens after a restart what it sealed', () => {
+it('the vault opens its sealed values after a restart', () => {
   const master = randomBytes(32);
   const sealed = createVault(master).seal('hunter2', place);
   expect(createVault(master).open(sealed, place).toString()).toBe('hunter2');

@@ -105,7 +105,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('denies everything once a rule denies everything', () => {
+  it('denies everything if a rule denies everything', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         const set = compilePolicies([...published, publish(1000, denyAll)]);

@@ -94,7 +94,7 @@ describe('replaying a policy', () => {
     expect(other.evidence_hash).not.toBe(replay.evidence_hash);
   });
 
-  it('returns what the policy would decide, in any mode', () => {
+  it('returns the decision of the policy in any mode', () => {
     for (const mode of ['monitor', 'warn', 'enforce', 'strict'] as const) {
       expect(replayPolicy({ ...refunds, mode }, context).verdict.decision).toBe('allow');
     }

@@ -108,7 +108,7 @@ describe('linting one rule', () => {
     expect(kinds(lint(rule('r', 'deny', ...all)))).not.toContain('never_matches');
   });
 
-  it('reports an allow rule that depends on what an optional value is not', () => {
+  it('reports an allow rule that depends on an optional value being different', () => {
     const findings = lint(
       rule('r', 'allow', refund, ['args.region', '!=', 'us'], ['user.role', 'not_in', ['guest']]),
       rule('certain', 'allow', refund, ['environment', '!=', 'prod']),
