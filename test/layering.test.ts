@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { signedTables } from '../control-plane/platform/store/signed-rows.ts';
+import { signedTables } from '../control-plane/platform/store/signed-columns.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const programs = ['shared', 'proxy', 'control-plane', 'cli'];

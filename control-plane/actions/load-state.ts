@@ -4,8 +4,8 @@ import type {
   DirectoryUser,
   KillSwitch,
 } from '../../shared/decision/state.ts';
+import { revocationId } from '../../shared/passport/lease-passport.ts';
 import type { PassportState } from '../../shared/passport/passport-state.ts';
-import { revocationId } from '../../shared/passport/single-use.ts';
 import type { PassportReading } from '../../shared/passport/verify.ts';
 import { type Action, type Environment, modes } from '../../shared/vocabulary/action.ts';
 import { approvalProof } from '../approvals/approval-proof.ts';

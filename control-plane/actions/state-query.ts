@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import { signedJson } from '../platform/integrity/signed-json.ts';
 import type { Unverified } from '../platform/signed-store/verified.ts';
 import { queryPrepared } from '../platform/store/prepared-statement.ts';
-import type { SignedRow } from '../platform/store/signed-rows.ts';
+import type { SignedRow } from '../platform/store/signed-columns.ts';
 import type { StoredTool } from '../records/tool-record.ts';
 
 /** Lookup keys for the state of one action. Every lookup is within the tenant. */

@@ -4,7 +4,7 @@ import { type Deciders, minimumDeciders } from '../../shared/vocabulary/deciders
 import { grantScopes, type StandingGrant } from '../../shared/vocabulary/grant-terms.ts';
 import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
-import type { SignedRow } from '../platform/store/signed-rows.ts';
+import type { SignedRow } from '../platform/store/signed-columns.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
 /** Data of an `approval.decided` event; decide-approval.ts writes it. */

@@ -6,15 +6,15 @@ import { type GrantLimits, grantSecondsByDefault } from '../../shared/vocabulary
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
+import { createVote } from '../platform/signed-store/approval-votes.ts';
 import type { Verified } from '../platform/signed-store/verified.ts';
-import { createVote } from '../platform/signed-store/votes.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
 import { settleTool } from './approve-tool.ts';
 import { bumpApprovalSections } from './bump-approval-sections.ts';
 import { recordDecision } from './decided-event.ts';
-import type { ApprovalDecision, Grant } from './decision.ts';
+import type { ApprovalDecision, Grant } from './decision-request.ts';
 import { effectiveDigest } from './effective-digest.ts';
 import { expireIfOverdue } from './expire-approvals.ts';
 import { factsFor, votedFor } from './load-approval-facts.ts';

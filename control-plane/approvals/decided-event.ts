@@ -5,7 +5,7 @@ import type { ChangeNotes } from '../core/commit-change.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
-import type { ApprovalDecision, Grant } from './decision.ts';
+import type { ApprovalDecision, Grant } from './decision-request.ts';
 
 interface Decided {
   readonly caller: Caller;

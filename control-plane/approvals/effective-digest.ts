@@ -10,7 +10,7 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { toolRecord } from '../records/tool-record.ts';
 import { openProposal } from './approval-args.ts';
-import type { ApprovalDecision } from './decision.ts';
+import type { ApprovalDecision } from './decision-request.ts';
 
 /**
  * Digest of the action that an approving act covers; undefined for an act that grants nothing. A

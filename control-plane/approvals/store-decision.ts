@@ -7,7 +7,7 @@ import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 import { sealEffectiveArgs } from './approval-args.ts';
 import type { ApprovalWithVotes } from './approval-record.ts';
-import type { ApprovalDecision, Grant } from './decision.ts';
+import type { ApprovalDecision, Grant } from './decision-request.ts';
 
 /** One act of a decider on an approval that the transaction has locked. */
 export interface Act {

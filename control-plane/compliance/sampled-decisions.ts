@@ -1,7 +1,7 @@
 import type { Services } from '../core/services.ts';
 import type { SealedText } from '../ledger/reading/sealed-text.ts';
 import { readSealed } from '../ledger/reading/sealed-text.ts';
-import { isFlagged } from '../ledger/sealing/dead-letter.ts';
+import { isFlagged } from '../ledger/sealing/dead-letter-flag.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';
 import { isByPolicy } from '../trials/rejudge.ts';
 

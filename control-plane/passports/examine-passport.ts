@@ -1,6 +1,6 @@
 import { type PassportFailure, passportFailures } from '../../shared/passport/check.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
-import { revocationId } from '../../shared/passport/single-use.ts';
+import { revocationId } from '../../shared/passport/lease-passport.ts';
 import { proofOf } from '../approvals/approval-proof.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { revocationId } from '../../shared/passport/single-use.ts';
+import { revocationId } from '../../shared/passport/lease-passport.ts';
 import { refreshGraceMs } from '../../shared/passport/single-use-claim.ts';
 import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';

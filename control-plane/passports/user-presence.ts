@@ -1,6 +1,6 @@
 import { idTimeMs } from '../../shared/base/ids.ts';
 import { foldPrincipal } from '../../shared/base/principal.ts';
-import { revocationId } from '../../shared/passport/single-use.ts';
+import { revocationId } from '../../shared/passport/lease-passport.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';

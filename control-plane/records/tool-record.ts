@@ -1,7 +1,7 @@
 import { type ArgsValidator, argsValidator } from '../../shared/manifest/validator.ts';
 import { riskTiers } from '../../shared/vocabulary/action.ts';
 import { approvalStatuses, type ToolRecord } from '../../shared/vocabulary/tool-record.ts';
-import type { SignedRow } from '../platform/store/signed-rows.ts';
+import type { SignedRow } from '../platform/store/signed-columns.ts';
 import { manifestOf } from './stored-manifest.ts';
 
 /** Columns of a registered tool and its approved manifest. */

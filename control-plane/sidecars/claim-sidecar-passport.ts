@@ -1,5 +1,5 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { revocationId } from '../../shared/passport/single-use.ts';
+import { revocationId } from '../../shared/passport/lease-passport.ts';
 import type { Services } from '../core/services.ts';
 import { claimDurably } from '../passports/claim-store.ts';
 import type { Caller } from '../platform/access/caller.ts';

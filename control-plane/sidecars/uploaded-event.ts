@@ -1,6 +1,6 @@
 import type { EvidenceEvent } from '../../shared/ledger/event.ts';
 import { anyUser } from '../../shared/passport/claims.ts';
-import { revocationId } from '../../shared/passport/single-use.ts';
+import { revocationId } from '../../shared/passport/lease-passport.ts';
 import type { Services } from '../core/services.ts';
 import { agentChain } from '../ledger/sealing/new-event.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';

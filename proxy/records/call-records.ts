@@ -19,7 +19,7 @@ const resourceCharsMax = 1024;
 // The detail may quote an upstream, for example the names of a certificate.
 const detailCharsMax = 512;
 
-interface Witness {
+interface RecordSource {
   readonly identity: Identity;
   readonly clock: Clock;
 }
@@ -43,7 +43,7 @@ export function decisionRecord(
     /** How much of the arguments the tenant keeps. */
     readonly setting?: ArgumentsSetting | undefined;
   },
-  { identity, clock }: Witness,
+  { identity, clock }: RecordSource,
 ): SpoolRecord {
   return decisionEvidence({
     action,
@@ -76,11 +76,11 @@ export function plainRecord(
     readonly reasonCode: string;
     readonly sni?: string | undefined;
   },
-  witness: Witness,
+  source: RecordSource,
 ): SpoolRecord {
   const { host, method } = facts;
   const data = { host, method, ...(sni && { sni: recordable(sni, detailCharsMax) }) };
-  return { event: eventOf('decision', witness, { facts, decision, reasonCode, data }) };
+  return { event: eventOf('decision', source, { facts, decision, reasonCode, data }) };
 }
 
 /** The record of how a performed call ended. */
@@ -96,7 +96,7 @@ export function outcomeRecord(
     readonly outcome: CallOutcome;
     readonly durationMs: number;
   },
-  witness: Witness,
+  source: RecordSource,
 ): SpoolRecord {
   const data = {
     credential: outcome.credential,
@@ -109,16 +109,16 @@ export function outcomeRecord(
     status: outcome.status ?? null,
   } as JsonObject;
   const { failure } = outcome;
-  return { event: eventOf('execution.result', witness, { facts, reasonCode: failure, data }) };
+  return { event: eventOf('execution.result', source, { facts, reasonCode: failure, data }) };
 }
 
 /** The record of a tool that its server describes differently than approved, or renamed. */
-export function toolReportRecord(report: ToolReport, witness: Witness): SpoolRecord {
+export function toolReportRecord(report: ToolReport, source: RecordSource): SpoolRecord {
   const { tool, observed } = report;
   const facts = { tool, resource: `tool:${tool}`, host: '', method: '' };
   if (report.kind === 'renamed') {
     const data = { observed_surface_hash: observed, renamed_from: report.renamedFrom };
-    return { event: eventOf('tool.renamed', witness, { facts, data }) };
+    return { event: eventOf('tool.renamed', source, { facts, data }) };
   }
   const data = {
     approved_surface_hash: report.approved,
@@ -127,13 +127,13 @@ export function toolReportRecord(report: ToolReport, witness: Witness): SpoolRec
     observed_surface_hash: observed,
   };
   const reasonCode = 'tool.manifest_changed';
-  return { event: eventOf('tool.drifted', witness, { facts, reasonCode, data }) };
+  return { event: eventOf('tool.drifted', source, { facts, reasonCode, data }) };
 }
 
 /** The record of denied calls that have no record of their own. */
 export function denialSummaryRecord(
   { sinceMs, total, counts }: DenialSummary,
-  { identity, clock }: Witness,
+  { identity, clock }: RecordSource,
 ): SpoolRecord {
   const now = clock.now();
   const reasons = [...counts].toSorted(([a], [b]) => (a < b ? -1 : 1));
@@ -166,7 +166,7 @@ interface Happening {
 /** Members in canonical order, so that writing it down need not sort them. */
 function eventOf(
   type: string,
-  { identity, clock }: Witness,
+  { identity, clock }: RecordSource,
   { facts, decision, reasonCode, data }: Happening,
 ): EvidenceEvent {
   const now = clock.now();

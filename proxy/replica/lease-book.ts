@@ -2,7 +2,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import type { PassportClaims } from '../../shared/passport/claims.ts';
-import { leasePassport } from '../../shared/passport/single-use.ts';
+import { leasePassport } from '../../shared/passport/lease-passport.ts';
 import { readPassport } from '../../shared/passport/verify.ts';
 
 interface Owner {

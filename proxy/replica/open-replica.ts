@@ -4,7 +4,7 @@ import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import { isEnforcing } from '../../shared/decision/mode.ts';
 import type { AgentRecord, DirectoryUser } from '../../shared/decision/state.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { isRevoked } from '../../shared/passport/single-use.ts';
+import { isRevoked } from '../../shared/passport/lease-passport.ts';
 import type { DeliveredApproval, PublishedTool, SectionName } from '../../shared/sync/sections.ts';
 import { heartbeatSection } from '../../shared/sync/signed-heartbeat.ts';
 import { stricterMode } from '../../shared/vocabulary/action.ts';

@@ -1,7 +1,7 @@
 import { canonicalEvent, type EventText, placedText } from '../../../shared/ledger/canonical.ts';
 import type { SealedEvent } from '../../../shared/ledger/event.ts';
 import type { SealableEvent } from './check-event.ts';
-import { flagDeadLetter, isFlagged, withoutFlag } from './dead-letter.ts';
+import { flagDeadLetter, isFlagged, withoutFlag } from './dead-letter-flag.ts';
 
 /** An event to seal, and the callbacks of its caller. */
 export interface Entry extends SealableEvent {

@@ -1,6 +1,6 @@
 import type { Log } from '../../../shared/base/log.ts';
 import type { OutboxVault } from '../../platform/integrity/outbox-mac.ts';
-import type { DeadLetter } from './dead-letter.ts';
+import type { DeadLetter } from './dead-letter-flag.ts';
 import { keepDeadLetter } from './outbox.ts';
 import type { Queryable } from './read-state.ts';
 

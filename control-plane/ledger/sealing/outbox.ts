@@ -3,7 +3,7 @@ import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import { type OutboxVault, outboxMac } from '../../platform/integrity/outbox-mac.ts';
 import type { Transaction } from '../../platform/store/transaction.ts';
 import { type SealableEvent, toSealable } from './check-event.ts';
-import { type DeadLetter, flagDeadLetter } from './dead-letter.ts';
+import { type DeadLetter, flagDeadLetter } from './dead-letter-flag.ts';
 import { forgedIncident, unreadableIncident } from './incident.ts';
 import type { Queryable } from './read-state.ts';
 

@@ -4,7 +4,7 @@ import type { EvidenceEvent, SealedEvent } from '../../../shared/ledger/event.ts
 import { type Frontier, leafOf } from '../../../shared/ledger/merkle.ts';
 import { type Tally, tallyOf } from '../../../shared/usage/tally.ts';
 import { eventCharactersMax, type SealableEvent } from './check-event.ts';
-import { isFlagged } from './dead-letter.ts';
+import { isFlagged } from './dead-letter-flag.ts';
 
 export interface ChainHead {
   readonly seq: number;

@@ -6,7 +6,7 @@ import { isForeignStatement } from '../../platform/store/prepared-statement.ts';
 import type { SealMeter } from '../../platform/telemetry/seal-metrics.ts';
 import { toSealable } from './check-event.ts';
 import type { Entry } from './classify-entries.ts';
-import { isFlagged, withoutFlag } from './dead-letter.ts';
+import { isFlagged, withoutFlag } from './dead-letter-flag.ts';
 import { conflictIncident, lateIncident } from './incident.ts';
 import { batchRowsMax } from './prepare-batch.ts';
 import { type Sealed, TenantLedger, type TenantLedgerDeps } from './tenant-ledger.ts';

@@ -9,7 +9,7 @@ import {
   type SignedRow,
   type SignedTable,
   signedColumns,
-} from '../store/signed-rows.ts';
+} from '../store/signed-columns.ts';
 import type { ForgeryMeter } from '../telemetry/forgery-metrics.ts';
 import type { Vault } from '../vault/vault.ts';
 import type { ArmedKillSwitches } from './armed-kill-switches.ts';

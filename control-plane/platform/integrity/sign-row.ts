@@ -1,5 +1,5 @@
 import { Prisma } from '../store/generated/client.ts';
-import { type SignedRow, type SignedTable, signedColumns } from '../store/signed-rows.ts';
+import { type SignedRow, type SignedTable, signedColumns } from '../store/signed-columns.ts';
 import type { Transaction } from '../store/transaction.ts';
 import type { RowGuard } from './row-guard.ts';
 import { snakeCase } from './signed-json.ts';

@@ -1,4 +1,4 @@
-import { addedColumns, type SignedTable, signedColumns } from '../store/signed-rows.ts';
+import { addedColumns, type SignedTable, signedColumns } from '../store/signed-columns.ts';
 
 /**
  * SQL that builds a JSON object of a row's signed columns and `mac`, in the form that the guard

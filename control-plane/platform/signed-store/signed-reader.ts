@@ -1,5 +1,5 @@
 import type { RowGuard } from '../integrity/row-guard.ts';
-import { addedColumns, type SignedRow, signedColumns } from '../store/signed-rows.ts';
+import { addedColumns, type SignedRow, signedColumns } from '../store/signed-columns.ts';
 import { ClaimedRows } from './claimed-rows.ts';
 import type {
   Included,

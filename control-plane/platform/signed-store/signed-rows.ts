@@ -1,7 +1,7 @@
 import { signRow } from '../integrity/sign-row.ts';
 import { snakeCase } from '../integrity/signed-json.ts';
 import { Prisma } from '../store/generated/client.ts';
-import { signedColumns } from '../store/signed-rows.ts';
+import { signedColumns } from '../store/signed-columns.ts';
 import { asSigned, SignedReader, type Store } from './signed-reader.ts';
 import type {
   Changes,

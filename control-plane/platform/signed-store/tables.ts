@@ -1,5 +1,5 @@
 import type { ApprovalVote, Prisma } from '../store/generated/client.ts';
-import type { SignedTable, signedColumns } from '../store/signed-rows.ts';
+import type { SignedTable, signedColumns } from '../store/signed-columns.ts';
 import type { Transaction } from '../store/transaction.ts';
 import type { Unverified } from './verified.ts';
 

@@ -1,5 +1,5 @@
 import type { RowGuard } from '../integrity/row-guard.ts';
-import type { SignedRow, SignedTable } from '../store/signed-rows.ts';
+import type { SignedRow, SignedTable } from '../store/signed-columns.ts';
 
 /** Private, so that a spread of a verified row, which may change it, is a plain row again. */
 declare abstract class VerifiedMark {

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { signedTables } from '../store/signed-rows.ts';
+import { signedTables } from '../store/signed-columns.ts';
 import { StoreError } from '../store/store-error.ts';
 
 /** Tables whose rows had keyed hashes when the master key was the root. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { signedTables } from '../../../control-plane/platform/store/signed-rows.ts';
+import { signedTables } from '../../../control-plane/platform/store/signed-columns.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(resolve(root, path), 'utf8');

@@ -1,6 +1,9 @@
 import type { RowGuard } from '../../../control-plane/platform/integrity/row-guard.ts';
 import { signRow } from '../../../control-plane/platform/integrity/sign-row.ts';
-import type { SignedRow, SignedTable } from '../../../control-plane/platform/store/signed-rows.ts';
+import type {
+  SignedRow,
+  SignedTable,
+} from '../../../control-plane/platform/store/signed-columns.ts';
 import type { Transaction } from '../../../control-plane/platform/store/transaction.ts';
 
 /** Tables that tests write by hand. */

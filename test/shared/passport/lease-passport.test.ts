@@ -5,7 +5,7 @@ import {
   issuedBeforeEpoch,
   leasePassport,
   revocationId,
-} from '../../../shared/passport/single-use.ts';
+} from '../../../shared/passport/lease-passport.ts';
 import { baseClaims, nowMs } from '../fixtures.ts';
 
 const lease = { ...baseClaims, lease_size: 3 };

@@ -1,7 +1,7 @@
 import type { RowGuard } from '../integrity/row-guard.ts';
 import { signRow } from '../integrity/sign-row.ts';
 import type { ApprovalVote, Prisma } from '../store/generated/client.ts';
-import type { SignedRow } from '../store/signed-rows.ts';
+import type { SignedRow } from '../store/signed-columns.ts';
 import type { Transaction } from '../store/transaction.ts';
 import { claimsOf, type Unverified, unverified, type Verified, verifyRow } from './verified.ts';
 
