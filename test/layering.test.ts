@@ -172,6 +172,7 @@ const rawUses: Readonly<Record<string, string>> = {
   'control-plane/approvals/consume-approval.ts': 'one conditional statement, then signChange',
   'control-plane/approvals/store-decision-hashes.ts': 'sets an unsigned column from the ledger',
   'control-plane/compliance/oversight-control.ts': 'counts for a report',
+  'control-plane/core/section-versions.ts': 'names the tenants',
   'control-plane/integrity/active-versions.ts': 'names the tenants',
   'control-plane/integrity/baseline.ts': 'signs rows of earlier versions, once and unread',
   'control-plane/integrity/outbox-baseline.ts': 'signs rows of earlier versions, once and unread',
@@ -180,7 +181,6 @@ const rawUses: Readonly<Record<string, string>> = {
   'control-plane/publishing/build-sections.ts': 'reads tools as Unverified and verifies them',
   'control-plane/publishing/leases.ts': 'locks a sidecar; the row is verified after it',
   'control-plane/records/load-agent.ts': 'locks an agent, and refuses a disabled one',
-  'control-plane/sync/section-versions.ts': 'names the tenants',
   'control-plane/telemetry/state-metrics.ts': 'counts for metrics',
 };
 

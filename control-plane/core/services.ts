@@ -1,5 +1,5 @@
 import type { LedgerServices } from '../ledger/ledger-services.ts';
-import type { ChangePublisher } from '../sync/change-publisher.ts';
+import type { ChangePublisher } from './change-publisher.ts';
 import type { OwnUsage } from './own-usage.ts';
 
 /** Dependencies of use cases. `main.ts` builds them and closes them in reverse order. */

@@ -6,7 +6,7 @@ import { buildClaims, ttlSecondsMax } from '../../shared/passport/issue.ts';
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import { riskTiers } from '../../shared/vocabulary/action.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
-import type { LiveSidecar } from '../sync/live-sidecars.ts';
+import type { LiveSidecar } from '../core/live-sidecars.ts';
 import { passportIssuer } from './mint-passport.ts';
 
 /**

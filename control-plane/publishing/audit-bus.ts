@@ -3,8 +3,8 @@ import { signerOf } from '../../shared/crypto/jws.ts';
 import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import { type SectionName, sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
 import { openSection, sectionDigest } from '../../shared/sync/signed-section.ts';
+import { bumpBeyond, readSections } from '../core/section-versions.ts';
 import type { Services } from '../core/services.ts';
-import { bumpBeyond, readSections } from '../sync/section-versions.ts';
 
 type Deps = Pick<Services, 'db' | 'bus'> & { readonly log: Log };
 

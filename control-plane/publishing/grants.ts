@@ -1,5 +1,6 @@
 import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
+import { bumpSections } from '../core/section-versions.ts';
 import type { Services } from '../core/services.ts';
 import type { Ledger } from '../ledger/sealing/ledger.ts';
 import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
@@ -8,7 +9,6 @@ import type { RowGuard } from '../platform/integrity/row-guard.ts';
 import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import { bumpSections } from '../sync/section-versions.ts';
 import { grantOf, readApprovals } from './delivered-approvals.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };

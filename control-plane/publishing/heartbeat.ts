@@ -4,13 +4,13 @@ import {
   openHeartbeat,
   signHeartbeat,
 } from '../../shared/sync/signed-heartbeat.ts';
-import type { Services } from '../core/services.ts';
-import type { SyncKeys } from '../platform/signing-keys/sync-keys.ts';
 import {
   claimHeartbeat,
   type HeartbeatClaim,
   raiseHeartbeatSequence,
-} from '../sync/section-versions.ts';
+} from '../core/section-versions.ts';
+import type { Services } from '../core/services.ts';
+import type { SyncKeys } from '../platform/signing-keys/sync-keys.ts';
 
 type Deps = Pick<Services, 'db' | 'bus' | 'clock'>;
 

@@ -1,5 +1,7 @@
 import { sidecarAudience } from '../../shared/passport/audience.ts';
 import { sidecarSection } from '../../shared/sync/sections.ts';
+import type { LiveSidecar } from '../core/live-sidecars.ts';
+import { bumpSections } from '../core/section-versions.ts';
 import type { Services } from '../core/services.ts';
 import type { Ledger } from '../ledger/sealing/ledger.ts';
 import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
@@ -11,8 +13,6 @@ import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Passport, Sidecar } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from '../records/agent-row-id.ts';
-import type { LiveSidecar } from '../sync/live-sidecars.ts';
-import { bumpSections } from '../sync/section-versions.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 

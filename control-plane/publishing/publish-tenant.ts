@@ -2,18 +2,18 @@ import type { Log } from '../../shared/base/log.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { SectionName } from '../../shared/sync/sections.ts';
 import { isTenantSection, signSection } from '../../shared/sync/signed-section.ts';
+import {
+  bumpBeyond,
+  markPublished,
+  pendingSections,
+  readSections,
+} from '../core/section-versions.ts';
 import type { Services } from '../core/services.ts';
 import { queryIn } from '../integrity/active-versions.ts';
 import { findMissing } from '../integrity/find-missing.ts';
 import type { Ledger } from '../ledger/sealing/ledger.ts';
 import type { SyncKeys } from '../platform/signing-keys/sync-keys.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
-import {
-  bumpBeyond,
-  markPublished,
-  pendingSections,
-  readSections,
-} from '../sync/section-versions.ts';
 import { builders } from './build-sections.ts';
 import { buildSidecarSection } from './build-sidecar-section.ts';
 import { issueGrants } from './grants.ts';

@@ -17,7 +17,7 @@ import { openUpstream } from '../../../control-plane/platform/upstream/open-upst
 import { openKeys } from '../../../control-plane/platform/vault/open-keys.ts';
 import { createVault } from '../../../control-plane/platform/vault/vault.ts';
 import { createPublisher } from '../../../control-plane/publishing/publisher-loop.ts';
-import type { ChangePublisher } from '../../../control-plane/sync/change-publisher.ts';
+import type { ChangePublisher } from '../../../control-plane/core/change-publisher.ts';
 import { type Log, silentLog } from '../../../shared/base/log.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
