@@ -17,7 +17,10 @@ export async function agentCommentOn(
   const approvals = signedRows(services, 'approval');
   const [last] = await approvals.findUnverified({
     where: {
-      ...{ tenantId, agentId, actionDigest, kind: 'action' },
+      tenantId,
+      agentId,
+      actionDigest,
+      kind: 'action',
       status: { in: ['approved', 'modified', 'denied'] },
       decidedAt: { gt: new Date(services.clock.now() - deliveredMs) },
     },

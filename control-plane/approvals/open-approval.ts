@@ -85,8 +85,14 @@ async function findDecided(
   const nowMs = clock.now();
   const decided = await notes.rows('approval').findValid({
     where: {
-      ...{ tenantId, agentId, actionDigest, kind: 'action', sidecarId, usedAt: null },
-      ...{ grantScope: null, grantRevokedAt: null },
+      tenantId,
+      agentId,
+      actionDigest,
+      kind: 'action',
+      sidecarId,
+      usedAt: null,
+      grantScope: null,
+      grantRevokedAt: null,
       status: { in: ['approved', 'modified', 'denied'] },
       decidedAt: { gt: new Date(nowMs - deliveredMs) },
     },

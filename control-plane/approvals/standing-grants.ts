@@ -17,7 +17,10 @@ export const standingMax = 100;
 /** Filter for rows of standing grants that can still be used. */
 export function activeGrantFilter(nowMs: number) {
   return {
-    ...{ kind: 'action', status: 'approved', usedAt: null, grantRevokedAt: null },
+    kind: 'action',
+    status: 'approved',
+    usedAt: null,
+    grantRevokedAt: null,
     grantScope: { not: null },
     grantExpiresAt: { gt: new Date(nowMs) },
   } as const;
@@ -37,7 +40,11 @@ export async function standingGrantsFor(
   const isDenied = await wasDenied(db, { tenantId, actionDigest, nowMs });
   const found = await signedRows({ db, guard }, 'approval').findValid({
     where: {
-      ...{ tenantId, agentId, userId, tool, ...activeGrantFilter(nowMs) },
+      tenantId,
+      agentId,
+      userId,
+      tool,
+      ...activeGrantFilter(nowMs),
       OR: [
         { grantScope: 'action', effectiveDigest: actionDigest },
         ...(isDenied || answersServer(action) ? [] : [{ grantScope: 'tool' }]),
@@ -68,7 +75,9 @@ async function wasDenied(
 ): Promise<boolean> {
   const [last] = await claimedRows(db, 'approval').findClaims(['status'], {
     where: {
-      ...{ tenantId, kind: 'action', actionDigest },
+      tenantId,
+      kind: 'action',
+      actionDigest,
       status: { in: ['approved', 'modified', 'denied'] },
       decidedAt: { gt: new Date(nowMs - deliveredMs) },
     },

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Confirmation } from '../../shared/contract/kill-switches.ts';
 import type { TenantSection } from '../../shared/sync/sections.ts';
+import { readSections } from '../core/section-versions.ts';
 import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
-import { readSections } from '../core/section-versions.ts';
 
 const section: TenantSection = 'kill_switches';
 /** Sidecars report every ten seconds; one that missed three reports is not waited for. */

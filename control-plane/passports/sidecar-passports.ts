@@ -5,8 +5,8 @@ import type { PassportClaims } from '../../shared/passport/claims.ts';
 import { buildClaims, ttlSecondsMax } from '../../shared/passport/issue.ts';
 import type { RiskTier } from '../../shared/vocabulary/action.ts';
 import { riskTiers } from '../../shared/vocabulary/action.ts';
-import type { Approval } from '../platform/store/generated/client.ts';
 import type { LiveSidecar } from '../core/live-sidecars.ts';
+import type { Approval } from '../platform/store/generated/client.ts';
 import { passportIssuer } from './mint-passport.ts';
 
 /**

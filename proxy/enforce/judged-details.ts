@@ -47,7 +47,10 @@ function judge(facts: CallFacts, deps: JudgedDeps): Judged {
 function detailsOf({ tool, resource, host, bound, nearest }: Judged): JsonObject {
   const bindings = bound.map(({ name }) => name);
   return {
-    ...{ tool, resource, host, bindings },
+    tool,
+    resource,
+    host,
+    bindings,
     ...(nearest === undefined ? {} : { nearest: { host: nearest.host, binding: nearest.name } }),
   };
 }

@@ -128,8 +128,13 @@ export async function insertActiveKey(
   const key = generateSigningKey(alg);
   const { kid } = key;
   const isNew = await keys.insert({
-    ...{ tenantId, kid, purpose, alg, publicJwk: { ...key.publicJwk } },
-    ...{ state: 'active', retiredAt: null },
+    tenantId,
+    kid,
+    purpose,
+    alg,
+    publicJwk: { ...key.publicJwk },
+    state: 'active',
+    retiredAt: null,
     sealed: vault.seal(exportPrivateKey(key), signingKeyPlace(tenantId, kid)),
     createdAt: new Date(clock.now()),
   });

@@ -63,7 +63,11 @@ it('concurrent execute requests with one idempotency key perform the action once
   const bound = await gateway.api.send('PUT', '/api/v1/runtime/bindings/pay', {
     key: await gateway.api.key(),
     body: {
-      ...{ protocol: 'http', host: 'bank.example', method: 'POST', path: '/pay', tool: 'pay' },
+      protocol: 'http',
+      host: 'bank.example',
+      method: 'POST',
+      path: '/pay',
+      tool: 'pay',
       upstream: { url: `http://127.0.0.1:${upstream.port}/pay`, method: 'POST' },
     },
   });

@@ -22,9 +22,16 @@ afterEach(() => tenantMode('enforce'));
 const issued = (more: JsonObject = {}) =>
   owner.call(issuePassport, {
     body: {
-      ...{ tenant_id: 'default', agent_id: agentId, user_id: 'user-1', goal: '' },
-      ...{ allowed_tools: ['**'], risk_tier: 'low', policy_id: 'p1', ttl_seconds: 300 },
-      ...{ audience: 'gateway://agents', ...more },
+      tenant_id: 'default',
+      agent_id: agentId,
+      user_id: 'user-1',
+      goal: '',
+      allowed_tools: ['**'],
+      risk_tier: 'low',
+      policy_id: 'p1',
+      ttl_seconds: 300,
+      audience: 'gateway://agents',
+      ...more,
     } as never,
   });
 const passportFor = async (more: JsonObject = {}) => (await issued(more)).passport;
@@ -57,7 +64,9 @@ describe('execute', () => {
       const answered = await run(more);
       expect(answered).toMatchObject({ executed: false, enforced: true, ...expected });
       expect(await eventById(answered.evidence_event_id)).toMatchObject({
-        ...{ type: 'decision', decision: 'deny', reason_code: answered.reason_code },
+        type: 'decision',
+        decision: 'deny',
+        reason_code: answered.reason_code,
       });
       expect(answered.result_event_id).toBeUndefined();
     });
@@ -105,7 +114,9 @@ describe('execute', () => {
     await expectSent(0, async () => {
       const answered = await run({ agent_id: gone, mode: 'monitor' });
       expect(answered).toMatchObject({
-        ...{ decision: 'deny', enforced: true, executed: false },
+        decision: 'deny',
+        enforced: true,
+        executed: false,
         reason_code: expect.stringMatching(/^agent\.(?:not_found|disabled)$/),
       });
     });
@@ -121,7 +132,8 @@ describe('execute', () => {
     const api = await startApi(actionRoutes(services), services, { limits: few });
     const ask = () =>
       api.send('POST', '/api/v1/actions/execute', {
-        ...{ key: stage.key, body: stage.action() },
+        key: stage.key,
+        body: stage.action(),
       });
     await ask();
     const answered = await ask();
@@ -195,13 +207,16 @@ describe('an approval', () => {
     await expectSent(1, async () => {
       const other = { resource: 'invoice:8', args: { invoice: '8', amount: 40 } };
       expect(await run({ tool: 'refund', passport: await granted(), ...other })).toMatchObject({
-        ...{ executed: false, reason_code: 'approval.invalid' },
+        executed: false,
+        reason_code: 'approval.invalid',
       });
       expect(await run({ tool: 'refund', passport: await granted() })).toMatchObject({
-        ...{ executed: true, reason_code: 'approval.satisfied' },
+        executed: true,
+        reason_code: 'approval.satisfied',
       });
       expect(await run({ tool: 'refund', passport: await granted() })).toMatchObject({
-        ...{ executed: false, reason_code: 'approval.used' },
+        executed: false,
+        reason_code: 'approval.used',
       });
     });
   });
@@ -232,7 +247,8 @@ describe('a change between the decision and the call', () => {
   async function expectStopped(answered: Awaited<ReturnType<typeof run>>, code: string) {
     expect(answered).toMatchObject({ executed: false, failure: { reason_code: code } });
     expect(await eventById(String(answered.result_event_id))).toMatchObject({
-      ...{ type: 'execution.result', reason_code: code },
+      type: 'execution.result',
+      reason_code: code,
       data: { decision_event_id: answered.evidence_event_id, executed: false },
     });
   }

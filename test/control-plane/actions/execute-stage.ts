@@ -33,7 +33,11 @@ export async function executeStage({ env, upstream: given, ...options }: TestSer
     owner.call(putBinding, {
       params: { name: tool },
       body: {
-        ...{ protocol: 'http', host: `${tool}.example`, method: 'POST', path: '/', tool },
+        protocol: 'http',
+        host: `${tool}.example`,
+        method: 'POST',
+        path: '/',
+        tool,
         resource: 'invoice:{invoice}',
         upstream: { url: `https://${host}/invoices/{invoice}/pay`, method: 'POST' },
         ...more,
@@ -42,13 +46,19 @@ export async function executeStage({ env, upstream: given, ...options }: TestSer
   for (const tool of ['pay', 'refund', 'shell']) await bind(tool);
   await owner.call(storeCredential, {
     body: {
-      ...{ name: 'bank', secret, inject: { in: 'bearer' } },
+      name: 'bank',
+      secret,
+      inject: { in: 'bearer' },
       bind: { tools: ['pay', 'refund'], hosts: [host] },
     },
   });
   const action = (more: JsonObject = {}) => ({
-    ...{ tool: 'pay', resource: 'invoice:7', args: { invoice: '7', amount: 40 } },
-    ...{ agent_id: agentId, user_id: 'user-1', ...more },
+    tool: 'pay',
+    resource: 'invoice:7',
+    args: { invoice: '7', amount: 40 },
+    agent_id: agentId,
+    user_id: 'user-1',
+    ...more,
   });
   const eventById = async (eventId: string) => {
     const row = await services.db.evidenceRow.findUniqueOrThrow({

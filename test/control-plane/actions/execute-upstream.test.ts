@@ -200,7 +200,8 @@ describe('a repeated idempotency key', () => {
     await to(`http://127.0.0.1:${gone.port}/x`);
     const keyed = { idempotency_key: 'outage' };
     expect(await run(keyed)).toMatchObject({
-      ...{ executed: false, failure: { reason_code: 'upstream.unreachable' } },
+      executed: false,
+      failure: { reason_code: 'upstream.unreachable' },
     });
     await home();
     upstream.behave((_req, res) => res.end('done'));

@@ -17,12 +17,15 @@ describe('an allowed action', () => {
     const before = upstream.seen.length;
     const answered = await run();
     expect(answered).toMatchObject({
-      ...{ decision: 'allow', executed: true },
+      decision: 'allow',
+      executed: true,
       result: { status: 200, body: { done: true }, body_format: 'json', truncated: false },
     });
     expect(upstream.seen.length).toBe(before + 1);
     expect(upstream.seen.at(-1)).toMatchObject({
-      ...{ method: 'POST', url: '/invoices/7/pay', body: '{"amount":40}' },
+      method: 'POST',
+      url: '/invoices/7/pay',
+      body: '{"amount":40}',
       headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
     });
   });
@@ -62,11 +65,15 @@ describe('an allowed action', () => {
     const decision = await eventById(answered.evidence_event_id);
     const result = await eventById(String(answered.result_event_id));
     expect(decision).toMatchObject({
-      ...{ type: 'decision', decision: 'allow', chain_id: answered.chain_id },
+      type: 'decision',
+      decision: 'allow',
+      chain_id: answered.chain_id,
       data: { point: 'enforcement', upstream: { binding: 'pay', host: stage.host } },
     });
     expect(result).toMatchObject({
-      ...{ type: 'execution.result', chain_id: answered.chain_id, agent_id: stage.agentId },
+      type: 'execution.result',
+      chain_id: answered.chain_id,
+      agent_id: stage.agentId,
       data: { decision_event_id: answered.evidence_event_id, executed: true, status: 201 },
     });
     expect(result.data.response_digest).toMatch(/^hmac-sha256:/);
@@ -122,7 +129,8 @@ describe('the upstream’s response', () => {
     reflect(secret);
     const sent = await stage.send();
     expect(sent.body).toMatchObject({
-      ...{ decision: 'allow', executed: true },
+      decision: 'allow',
+      executed: true,
       failure: { reason_code: 'credential.reflected' },
       result: { headers: {}, body_format: 'none' },
     });

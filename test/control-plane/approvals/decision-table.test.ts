@@ -151,7 +151,8 @@ describe('the right to decide an approval', () => {
       const key = await desk.gateway.api.key({ role: 'owner', principal });
       for (const action of ['approve', 'deny', 'modify', 'escalate', 'request_context'] as const) {
         expect(await decide(id, act(action), key)).toMatchObject({
-          ...{ status: 403, body: { reason_code: 'approval.self_decision' } },
+          status: 403,
+          body: { reason_code: 'approval.self_decision' },
         });
       }
       expect(await desk.stored(id)).toMatchObject({ status: 'pending' });
@@ -168,7 +169,8 @@ describe('the right to decide an approval', () => {
     ]);
     for (const key of keys) {
       expect(await decide(id, { action: 'approve' }, key)).toMatchObject({
-        ...{ status: 403, body: { reason_code: 'approval.self_decision' } },
+        status: 403,
+        body: { reason_code: 'approval.self_decision' },
       });
     }
   });
@@ -191,12 +193,14 @@ describe('the right to decide an approval', () => {
     const first = await api.key({ role: 'approver', principal: 'anna' });
     const again = await api.key({ role: 'owner', principal: 'Anna ' });
     expect(await decide(id, { action: 'approve' }, first)).toMatchObject({
-      ...{ status: 200, body: { status: 'pending', votes_missing: 1 } },
+      status: 200,
+      body: { status: 'pending', votes_missing: 1 },
     });
     desk.gateway.services.clock.advance(1_000);
     for (const key of [first, again]) {
       expect(await decide(id, { action: 'approve' }, key)).toMatchObject({
-        ...{ status: 409, body: { reason_code: 'approval.already_voted' } },
+        status: 409,
+        body: { reason_code: 'approval.already_voted' },
       });
     }
     expect(await decide(id, { action: 'approve' }, adminKey)).toMatchObject({
@@ -216,7 +220,8 @@ describe('the right to decide an approval', () => {
     expect(await desk.stored(id)).toMatchObject({ minRole: 'owner', escalatedBy: 'adam' });
     const promoted = await desk.gateway.api.key({ role: 'owner', principal: 'ADAM' });
     expect(await decide(id, { action: 'approve' }, promoted)).toMatchObject({
-      ...{ status: 409, body: { reason_code: 'approval.already_voted' } },
+      status: 409,
+      body: { reason_code: 'approval.already_voted' },
     });
     expect(await decide(id, { action: 'approve' }, ownerKey)).toMatchObject({
       body: { status: 'approved', decided_by: 'olga' },
@@ -243,7 +248,8 @@ describe('the lifetime of an approval request', () => {
       expect((await show()).status).toBe('expired');
       clock.advance(60_000);
       expect(await decide(decided.id, { action: 'approve' }, adminKey)).toMatchObject({
-        ...{ status: 409, body: { reason_code: 'approval.transition_invalid' } },
+        status: 409,
+        body: { reason_code: 'approval.transition_invalid' },
       });
       expect(await desk.stored(decided.id)).toMatchObject({
         status: 'expired',
@@ -270,7 +276,10 @@ describe('one approval', () => {
     await desk.decide(id, { action: 'modify', modified_args: { amount: 25 } });
     const shown = await desk.anna.call(getApproval, { params: { id } });
     expect(shown).toMatchObject({
-      ...{ id, status: 'modified', proposed_args: { amount: 40 }, effective_args: { amount: 25 } },
+      id,
+      status: 'modified',
+      proposed_args: { amount: 40 },
+      effective_args: { amount: 25 },
       grant: { standing: false, scope: 'action', uses: 1, uses_spent: 0 },
     });
     expect(shown.effective_digest).not.toBe(shown.action_digest);

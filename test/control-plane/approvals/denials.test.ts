@@ -37,7 +37,8 @@ describe('the denial of an action by a human', () => {
     expect(again.decision).toBe('require_approval');
     expect((await desk.stored(wide)).usesSpent).toBe(1);
     await desk.decide(Number(again.approval_request_id), {
-      ...{ action: 'approve', grant: { uses: 1 } },
+      action: 'approve',
+      grant: { uses: 1 },
     } as Act);
     expect((await ask(asked)).decision).toBe('allow');
   });

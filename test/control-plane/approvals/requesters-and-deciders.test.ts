@@ -156,9 +156,16 @@ describe('a user who must authenticate again', () => {
   const passport = async (by: Client) => {
     const { passport: token } = await by.call(issuePassport, {
       body: {
-        ...{ tenant_id: 'default', agent_id: String(agentId), goal: 'Work', risk_tier: 'low' },
-        ...{ user_id: 'user-1', allowed_tools: ['**'], policy_id: 'p', approval_hash: null },
-        ...{ audience: 'gateway://agents', ttl_seconds: 300 },
+        tenant_id: 'default',
+        agent_id: String(agentId),
+        goal: 'Work',
+        risk_tier: 'low',
+        user_id: 'user-1',
+        allowed_tools: ['**'],
+        policy_id: 'p',
+        approval_hash: null,
+        audience: 'gateway://agents',
+        ttl_seconds: 300,
       } as never,
     });
     return token;

@@ -38,7 +38,9 @@ afterAll(() => desk.close());
 const ask = async (asked: Asked & { readonly resource: string }) =>
   desk.gateway.owner.call(preflight, { body: desk.action(asked) as never });
 const wire = (args: JsonObject = { amount: 40 }, more: Asked = {}) => ({
-  ...{ tool: 'wire', resource: 'account:1', args },
+  tool: 'wire',
+  resource: 'account:1',
+  args,
   ...more,
 });
 
@@ -163,7 +165,8 @@ describe('a standing grant', () => {
     const now = await ask(asked);
     expect(now.decision).toBe('require_approval');
     const refused = desk.decide(Number(now.approval_request_id), {
-      ...{ action: 'approve', grant: { uses: 1 } },
+      action: 'approve',
+      grant: { uses: 1 },
     } as Act);
     expect((await refusalOf(refused)).code).toBe('approval.grant_refused');
     expect((await desk.stored(id)).usesSpent).toBe(1);
@@ -218,10 +221,21 @@ describe('requesting a standing grant', () => {
     const now = clock.now();
     await db.approval.createMany({
       data: Array.from({ length: 100 }, (_, n) => ({
-        ...{ tenantId: 'default', agentId: agent_id, userId: 'u', tool: 't', resource: 'r' },
-        ...{ riskTier: 'low', reasonCode: 'x', summary: 'x', chainId: `agent:${agent_id}` },
-        ...{ actionDigest: `digest ${n}`, status: 'approved', grantScope: 'tool', grantUses: 2 },
-        ...{ expiresAt: new Date(now), grantExpiresAt: new Date(now + 60_000) },
+        tenantId: 'default',
+        agentId: agent_id,
+        userId: 'u',
+        tool: 't',
+        resource: 'r',
+        riskTier: 'low',
+        reasonCode: 'x',
+        summary: 'x',
+        chainId: `agent:${agent_id}`,
+        actionDigest: `digest ${n}`,
+        status: 'approved',
+        grantScope: 'tool',
+        grantUses: 2,
+        expiresAt: new Date(now),
+        grantExpiresAt: new Date(now + 60_000),
       })),
     });
     const { id } = await desk.request({ ...wire({ amount: 16 }), agent_id });

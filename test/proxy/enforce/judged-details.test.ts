@@ -5,7 +5,12 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import type { Binding } from '../../../shared/binding/binding.ts';
 
 const http = (name: string, host: string, path = '/'): Binding => ({
-  ...{ name, host, path, protocol: 'http', method: 'POST', tool: `pay.${name}` },
+  name,
+  host,
+  path,
+  protocol: 'http',
+  method: 'POST',
+  tool: `pay.${name}`,
 });
 const mcp = (name: string, host: string): Binding => ({ name, host, protocol: 'mcp' });
 

@@ -21,7 +21,10 @@ async function judgeIn(mode: Mode) {
   await stage.tenant.publishAll();
   const replica = await stage.open();
   const identity = {
-    ...{ sidecarId, tenantId: 'acme', agentId: '1', userId: 'ann' },
+    sidecarId,
+    tenantId: 'acme',
+    agentId: '1',
+    userId: 'ann',
     environment: 'prod',
   } as const;
   const nobody = () => Promise.reject(new Error('nobody is asked'));
