@@ -35,7 +35,7 @@ function isAtTheEdge(vector: PresentedVector): boolean {
 /** Differences between a sidecar and the API: the sidecar has the keys of its own tenant only. */
 const elsewhere: Readonly<Record<string, string | undefined>> = {
   'a passport of another tenant is refused': 'passport.signature_invalid',
-  'a tenant is told apart by case': 'passport.signature_invalid',
+  'a tenant id is case-sensitive': 'passport.signature_invalid',
   // The recorded user is the passport's user if the passport is of the sidecar's own agent.
   'a passport issued for another user is refused': undefined,
 };

@@ -23,6 +23,20 @@ describe('the normalised form of a principal', () => {
     expect(new Set(['ann', 'anna', 'an n', 'an.n', 'ann1'].map(foldPrincipal)).size).toBe(5);
   });
 
+  it('is the same for the upper and the lower case of every character', () => {
+    const differing: string[] = [];
+    for (let codePoint = 0; codePoint <= 0x10ffff; codePoint++) {
+      // Surrogates are no characters.
+      if (codePoint >= 0xd800 && codePoint <= 0xdfff) continue;
+      const text = String.fromCodePoint(codePoint);
+      const [upper, lower] = [text.toUpperCase(), text.toLowerCase()];
+      if (upper === text && lower === text) continue;
+      const forms = [text, upper, lower, foldPrincipal(text)];
+      if (new Set(forms.map(foldPrincipal)).size > 1) differing.push(`U+${codePoint.toString(16)}`);
+    }
+    expect(differing).toEqual([]);
+  });
+
   it('does not change if it is normalised again', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
