@@ -2,7 +2,7 @@ import express, { type Express, type RequestHandler } from 'express';
 import type { Registry } from 'prom-client';
 import { answerHealth } from './platform/http/health.ts';
 
-/** Pages of the admin port, which needs no key: health, detailed readiness, and metrics. */
+/** Serves the admin port, which requires no API key: health, detailed readiness, and metrics. */
 export function createAdminApp(registry: Registry, answerReady: RequestHandler): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');

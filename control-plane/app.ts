@@ -18,9 +18,9 @@ import { answerError } from './platform/http/serve-route.ts';
 
 export interface AppOptions {
   readonly limits?: BudgetLimits;
-  /** Registry shared with other parts; `/metrics` shows all of it. */
+  /** Metrics registry shared with other parts; `/metrics` shows all its metrics. */
   readonly registry?: Registry;
-  /** Serves metrics and detailed readiness on a port of their own. */
+  /** True if a separate admin port serves metrics and detailed readiness. */
   readonly isAdminApart?: boolean;
   /** Set if the database is on this disk. */
   readonly disk?: Pick<DiskWatch, 'isWritable'> | undefined;

@@ -53,7 +53,7 @@ export interface ControlPlane {
   close(): Promise<void>;
 }
 
-/** Builds and starts the control plane; on failure closes what was opened. */
+/** Builds and starts the control plane. If a step fails, closes everything that was opened. */
 export async function startControlPlane(
   config: Config,
   log: Log = logFor(config),
@@ -78,7 +78,7 @@ export async function startControlPlane(
       await checkpoints.close();
       await deliveries.close();
       await verification.close();
-      // Streams never end by themselves; followers resume at another process.
+      // Streams never end by themselves; clients resume at another process.
       await services.feed.close();
       await closeServers();
       await closeServices();
@@ -92,7 +92,10 @@ export async function startControlPlane(
 
 interface OpenOptions {
   readonly registry?: Registry;
-  /** False for the command that replaces master keys, because it waits for the holders of keys. */
+  /**
+   * False for the command that replaces master keys, because that command waits until every holder
+   * uses the new key.
+   */
   readonly isHolder?: boolean;
 }
 
@@ -158,10 +161,6 @@ export async function openServices(
   return { services, keys, close };
 }
 
-/**
- * Opens the vault's keys and registers this process as a holder of them. Closes the store on
- * failure.
- */
 async function signExistingRows(
   services: Parameters<typeof signOldRows>[0] & Pick<Services, 'pool'>,
   keys: OpenKeys,
@@ -172,6 +171,10 @@ async function signExistingRows(
   await noteRowsSigned(services.pool, keys);
 }
 
+/**
+ * Opens the vault's keys and registers this process as a holder of them. Closes the store on
+ * failure.
+ */
 async function openVault(
   store: Store,
   config: Config,
@@ -188,8 +191,8 @@ async function openVault(
 }
 
 /**
- * Deletes expired idempotency answers, usage and passport claims. The next sweep makes up for a
- * failed one.
+ * Deletes expired idempotency keys, usage counts and passport claims. If a sweep fails, the next
+ * one retries.
  */
 async function deleteExpired(services: Services): Promise<void> {
   try {

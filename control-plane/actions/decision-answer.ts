@@ -11,7 +11,7 @@ export interface JudgedAction extends ReachedAction {
   readonly chainId: string;
 }
 
-/** The answer to a decision, or the error that the contract answers it with. */
+/** The response to a decision, or the error that the contract prescribes for it. */
 export type Outcome = { readonly answer: ActionResponse } | { readonly refusal: GatewayError };
 
 export function outcomeOf(judged: JudgedAction): Outcome {
@@ -23,7 +23,7 @@ export function outcomeOf(judged: JudgedAction): Outcome {
   }
 }
 
-/** Whether a repeat may get another response. */
+/** True if the outcome is temporary: a repeat of the request may get a different response. */
 export function isPassing(outcome: Outcome): boolean {
   return 'answer' in outcome
     ? restsOnOutage(outcome.answer.reason_code)
@@ -31,16 +31,14 @@ export function isPassing(outcome: Outcome): boolean {
 }
 
 /**
- * True for a reason that may be gone a moment later: such a response is not stored under an
- * idempotency key.
+ * True if the reason is a temporary outage. Such a response is not stored under an idempotency key.
  */
 export function restsOnOutage(reasonCode: string): boolean {
   return errorKindOf(reasonCode)?.countsAs === 'outage';
 }
 
 /**
- * Converts a verdict to the response of the contract; throws if the contract answers it with an
- * error.
+ * Converts a judged action to its API response; throws if the contract prescribes an error for it.
  */
 export function answerOf(judged: JudgedAction): ActionResponse {
   const { verdict, approvalId, approverComment, eventId, chainId, failure } = judged;

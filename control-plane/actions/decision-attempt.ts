@@ -12,8 +12,9 @@ import { pendingDecision } from './pending-decision.ts';
 import { sealSalted } from './seal-salted.ts';
 
 /**
- * One decision on an action. Its caller takes the steps in this order: `decide`, `persist` if the
- * request has an idempotency key, `seal`, `answer`. No answer leaves before its decision is sealed.
+ * One decision on an action. The caller runs the steps in this order: `decide`, `persist` (if the
+ * request has an idempotency key), `seal`, `answer`. No response is sent before the decision is
+ * sealed.
  */
 export class DecisionAttempt {
   readonly judged: JudgedAction;
@@ -50,10 +51,10 @@ export class DecisionAttempt {
   }
 
   /**
-   * Stores the decision and its answer under the idempotency key, before the decision is sealed. If
-   * this process dies, a repeat seals it and gets the answer: the passport is consumed, and a new
-   * decision would differ. An answer that may differ on a repeat is not stored. Throws if another
-   * process took over the key.
+   * Stores the decision and its response under the idempotency key, before the decision is sealed.
+   * If this process dies, a repeat seals the stored decision and returns its response: the passport
+   * is already consumed, so a new decision would differ. A response that may differ on a repeat is
+   * not stored. Throws if another process took over the key.
    */
   async persist(begin: Begin): Promise<void> {
     try {
@@ -87,7 +88,7 @@ export class DecisionAttempt {
     }
   }
 
-  /** The response of the contract; throws if the contract answers the decision with an error. */
+  /** The API response; throws if the contract prescribes an error for the decision. */
   answer(): ActionResponse {
     return answerOf(this.judged);
   }

@@ -25,7 +25,7 @@ export interface Decided {
   readonly setting?: ArgumentsSetting | undefined;
 }
 
-/** Builds the event of a decision that the control plane made, and the salt of its arguments. */
+/** Builds the event of a control-plane decision, with the salt of its argument digest. */
 export function decisionEvent(decided: Decided, clock: Services['clock']): SaltedEvent {
   const { action, verdict, upstream } = decided;
   return decisionEvidence({

@@ -48,8 +48,9 @@ export function describeAnswer({
 }
 
 /**
- * Returns JSON only if every parser reads the same value and printing it again loses nothing.
- * Otherwise returns the text as received, so that no number is rounded and no key is lost.
+ * Returns parsed JSON only if every parser reads the same value and serialising the value again
+ * loses nothing. Otherwise returns the text as received, so that no number is rounded and no key is
+ * lost.
  */
 function describeBody(
   body: Buffer,
@@ -74,7 +75,7 @@ function readJson(body: Buffer): JsonValue | undefined {
   }
 }
 
-/** Such a key would become the prototype of an object that it is merged into. */
+/** True if a `__proto__` key occurs at any depth: merging the value would set a prototype. */
 function holdsPrototype(value: JsonValue | undefined): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return Object.hasOwn(value, '__proto__') || Object.values(value).some(holdsPrototype);

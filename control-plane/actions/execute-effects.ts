@@ -47,8 +47,8 @@ const controlPlanePoint: DecisionPoint<PointInput> = {
   decideWith: ({ services, action, state, passport, grant }) =>
     measureWork(() => decide(action, { ...state, passport, grant }, services.clock.now())),
   claim: (claim, { services, action: { tenantId } }) =>
-    // Durable at every risk tier, because a claim that is deleted from the bus must not allow a
-    // second use.
+    // Durable at every risk tier, because deleting a claim from the bus must not allow a second
+    // use of the passport.
     claimPassport(
       { ...claim, durable: true },
       {
@@ -124,9 +124,7 @@ async function requestApproval(
   return { ...first, approvalId: approval.id, approverComment };
 }
 
-/**
- * Time of the user's last proven presence, by a passport of that user that came with the action.
- */
+/** Time of the user's last proven presence, taken from the user's passport in the request. */
 async function authenticatedAtMs(
   services: Pick<Services, 'db' | 'guard'>,
   {
@@ -139,7 +137,7 @@ async function authenticatedAtMs(
   return (await userPresence(services, { tenantId, agentId, jti, userId }))?.atMs;
 }
 
-/** Denies an action that needs an approval, because none could be opened. */
+/** Denies an action because the approval that it needs could not be opened. */
 function denyWithoutApproval(verdict: Verdict, thrown: unknown): Verdict {
   const tooMany = thrown instanceof GatewayError && thrown.code === 'approval.too_many_open';
   const code = tooMany ? thrown.code : 'approval.unavailable';

@@ -33,7 +33,10 @@ import { type PreparedExecution, prepareExecution } from './prepare-execution.ts
 import { actionOf } from './requested-action.ts';
 import { sealSalted } from './seal-salted.ts';
 
-/** Allowed time between sending and the stored response, in addition to the upstream's timeout. */
+/**
+ * Added to the upstream's timeouts; a call without a stored response after that time counts as
+ * lost.
+ */
 const marginMs = 60_000;
 
 /**
@@ -168,8 +171,8 @@ async function answerTo(
 }
 
 /**
- * The call was performed, so a failed seal becomes a dead letter of the ledger and not an error of
- * the call.
+ * A failed seal becomes a dead letter of the ledger and not an error response, because the call was
+ * already performed.
  */
 async function sealEnd(
   services: Services,
@@ -201,7 +204,10 @@ function lostAnswer(decided: ActionResponse): ExecuteResponse {
   };
 }
 
-/** Settles a call whose process died, together with the event that records it, exactly once. */
+/**
+ * Settles a call whose process died, and records the event of its unknown outcome in the same
+ * transaction, exactly once.
+ */
 async function recordLost(
   services: Services,
   action: Action,

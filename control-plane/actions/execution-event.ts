@@ -8,7 +8,7 @@ import type { Services } from '../core/services.ts';
 import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
 import type { UpstreamAnswer, UpstreamOutcome } from '../platform/upstream/answer-collector.ts';
 
-// A detail may quote the upstream, for example the names in a certificate.
+// The limit exists because a detail may quote the upstream, for example names in a certificate.
 const detailCharsMax = 512;
 
 /** How an execution ended, as the evidence records it. */
@@ -21,8 +21,8 @@ export interface ExecutionEnd {
 }
 
 /**
- * Builds the event of an execution's end. The event keeps the size of the response and a digest
- * keyed with the salt: a known response can be proved, and none can be guessed.
+ * Builds the event that records how an execution ended. The event keeps the size and a salted
+ * digest of the response, so that a known response can be proved but not guessed.
  */
 export function executionEvent(
   { action, decisionEventId, end, resultId }: ExecutionOfAction,
@@ -52,7 +52,7 @@ export interface ExecutionOfAction {
   readonly resultId?: string | undefined;
 }
 
-/** Fields that every `execution.result` has, whichever program seals it. */
+/** Fields common to all `execution.result` events. */
 export function executionFields(action: Action, failure: string | undefined, data: JsonObject) {
   const { agentId, userId, tool, resource } = action;
   return {

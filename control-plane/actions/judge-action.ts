@@ -17,16 +17,16 @@ export interface Judging {
   readonly point: DecisionState['point'];
   readonly environment: Environment;
   /**
-   * Why the action could not be performed even if allowed; the action is then denied with this
+   * Error that prevents the action even if policy allows it. The action is then denied with this
    * error.
    */
   readonly obstacle?: GatewayError | undefined;
   readonly upstream?: UpstreamFacts | undefined;
   /** Principal of the caller's API key. */
   readonly principal: string;
-  /** Principals that may not decide if an approval is opened; see requestersOf. */
+  /** Principals that may not decide on the approval, if one is opened; see `requestersOf`. */
   readonly requestedBy: readonly string[];
-  /** The response is stored for repeats, also when the decision cannot be sealed now. */
+  /** True if a repeat gets the stored response, even if sealing the decision fails now. */
   readonly isAnswerKept?: boolean | undefined;
 }
 
@@ -53,7 +53,7 @@ export async function judgeAction(services: Services, judging: Judging): Promise
   }
 }
 
-/** An unknown or disabled agent gets nothing performed, in any mode. */
+/** Nothing is performed for an unknown or disabled agent, in any mode. */
 function obstacleOf(
   { action, obstacle, point }: Judging,
   { agent, agentDisabled }: DecisionState,
@@ -83,7 +83,7 @@ function denyForObstacle(verdict: Verdict, { code, message }: GatewayError): Ver
   };
 }
 
-/** A denial because no decision could be made. It is enforced in every mode. */
+/** The denial that replaces a failed decision. It is enforced in every mode. */
 function failedVerdict({ code, message }: GatewayError, mode: Mode | undefined): Verdict {
   return {
     decision: 'deny',

@@ -76,7 +76,7 @@ export async function loadState(
   };
 }
 
-/** A row that fails its integrity check makes the decision a denial. */
+/** Throws if a row fails its integrity check; the action is then denied. */
 function verifiedState(guard: Services['guard'], row: StateRow) {
   return {
     ...row,
@@ -90,7 +90,7 @@ function verifiedState(guard: Services['guard'], row: StateRow) {
 
 type VerifiedState = ReturnType<typeof verifiedState>;
 
-/** An armed kill switch without a row was deleted outside the API. */
+/** Throws if an armed kill switch has no row, because the row was deleted outside the API. */
 function assertNoneMissing(
   guard: Services['guard'],
   { kill_switches: rows, armed_since: since }: VerifiedState,
@@ -102,7 +102,7 @@ function assertNoneMissing(
   throw guard.forged({ tenantId, table: 'kill_switch', key, found: 'missing' });
 }
 
-/** Compares signed values, because a filter in SQL would use a forged column. */
+/** Evaluates verified values, because a filter in SQL would use a column that may be forged. */
 function isArmed(
   { disarmedAt, expiresAt, agentId: blocked }: VerifiedState['kill_switches'][number],
   { agentId, nowMs }: { readonly agentId: string; readonly nowMs: number },

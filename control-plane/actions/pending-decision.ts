@@ -27,8 +27,9 @@ const pendingDecisionForm = z.object({
 });
 
 /**
- * Body to store under the idempotency key before sealing: the decision and its response. A repeat
- * needs it if this process dies, because the passport is consumed and a new decision would differ.
+ * Body that is stored under the idempotency key before sealing: the decision's event and its
+ * response. If this process dies, a repeat uses the body: the passport is already consumed, so a
+ * new decision would differ.
  */
 export function pendingDecision(sealing: SaltedEvent, outcome: Outcome): object {
   if ('answer' in outcome) return { left_behind: { ...sealing, answer: outcome.answer } };
@@ -37,8 +38,8 @@ export function pendingDecision(sealing: SaltedEvent, outcome: Outcome): object 
 }
 
 /**
- * Reads the response from what an idempotency key stores. A pending decision may not be sealed yet,
- * so it is sealed first; sealing it twice changes nothing.
+ * Reads the response that is stored under an idempotency key. Seals a pending decision first,
+ * because its process may have died before sealing it. Sealing twice changes nothing.
  */
 export async function readAnswer(
   services: Pick<Services, 'pool' | 'vault' | 'ledger'>,

@@ -9,13 +9,15 @@ import type { Judging } from './judge-action.ts';
 import { readAnswer } from './pending-decision.ts';
 import { actionOf } from './requested-action.ts';
 
-/** After this time another process takes over a decision. Exactly one of the two counts. */
+/**
+ * After this time, another process may take over an unfinished decision. Exactly one of the two
+ * decisions takes effect.
+ */
 const abandonedMs = 10_000;
 
 /**
- * Decides on an action without performing it (contract 4.1). With an idempotency key a repeat gets
- * the first response and does not consume a passport again, also after a crash of the first
- * process.
+ * Decides on an action without performing it (contract 4.1). With an idempotency key, a repeat gets
+ * the first response and does not consume the passport again, even if the first process crashed.
  */
 export async function preflight(
   services: Services,

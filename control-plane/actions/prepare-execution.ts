@@ -87,8 +87,9 @@ async function bindingFor(
 }
 
 /**
- * Policy must judge the resource that the call acts on. A sidecar derives it from the arguments, so
- * it is compared with the arguments here, and the same call has the same digest at both.
+ * Refuses a resource other than the one that the arguments lead to, because policy must judge the
+ * resource of the call. Sidecars derive the resource from the arguments too, so both compute the
+ * same digest.
  */
 function refuseOtherResource(binding: Binding, { resource, args }: Action): void {
   const meant =

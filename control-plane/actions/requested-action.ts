@@ -8,14 +8,14 @@ import { pauser } from '../platform/scheduling/pauser.ts';
 import { measureWork } from '../platform/scheduling/work-meter.ts';
 
 /**
- * Builds the action of a request in the caller's tenant. A key that is bound to an agent speaks for
- * that agent only.
+ * Builds the action of a request in the caller's tenant. A key that is bound to an agent can act
+ * only for that agent.
  */
 export async function actionOf(caller: Caller, request: ActionRequest): Promise<Action> {
   assertOwnAgent(caller, request.agent_id);
   const args = request.args ?? {};
   const pause = pauser();
-  // Arguments that JSON cannot hold exactly could be neither digested nor approved.
+  // Throws for arguments that JSON cannot represent exactly, because they have no digest.
   measureWork(() => canonicalJson(args));
   await pause();
   measureWork(() => refuseDuplicateNames(args));

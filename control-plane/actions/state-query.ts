@@ -23,15 +23,15 @@ export interface StateKeys {
 }
 
 export type ApprovalRow = SignedRow<'approval'> & {
-  /** Text of the ledger row that `event_hash` names. */
+  /** Text of the ledger row whose hash is the approval's `event_hash`. */
   readonly canonical: string;
 };
 
 export interface StateRow {
   readonly tenant: Unverified<SignedRow<'tenant'>> | null;
   /**
-   * All kill switches that are or should be armed, for every agent, because a filtered column may
-   * be forged.
+   * Kill switches of all agents that are armed or should be. SQL does not filter them by agent,
+   * because that column may be forged.
    */
   readonly kill_switches: readonly Unverified<SignedRow<'kill_switch'>>[];
   /** Ids of kill switches that the ledger records as armed after the known position. */
@@ -49,8 +49,8 @@ const armedSince = `select substr(e.chain_id, ${'kill_switches:'.length + 1}) fr
     and e.source = 'control-plane' and e.chain_id like 'kill\\_switches:%'`;
 
 /**
- * One statement is one snapshot, so a decision never combines a tool from before a change with
- * policies from after it.
+ * One statement reads one snapshot, so a decision never combines the old state of a tool with newer
+ * policies.
  */
 const text = `
 select

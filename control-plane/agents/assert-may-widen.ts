@@ -20,9 +20,9 @@ interface Widening {
 const stepsMax = 2_000_000;
 
 /**
- * Throws `agent.widening_refused` if the caller may not enrol sidecars and the agent would gain
- * capabilities that reach a secret: those of a stored credential, or any while it has sidecars or
- * enrolment tokens. The caller holds the registry's lock, so that no token is created meanwhile.
+ * Applies to callers that may not enrol sidecars. Throws `agent.widening_refused` if a gained
+ * capability reaches a stored credential, or if an agent with sidecars or enrolment tokens gains
+ * any capability. The caller holds the registry's lock, so that no token is created meanwhile.
  */
 export async function assertMayWiden(
   services: Pick<Services, 'vault' | 'clock' | 'guard'>,
@@ -46,7 +46,7 @@ export async function assertMayWiden(
   }
 }
 
-/** Capabilities that no earlier one covers. */
+/** New capabilities that no earlier capability covers. */
 function gainedBy(before: readonly string[], after: readonly string[]): readonly string[] {
   const former = new Set(before);
   const added = after.filter((one) => !former.has(one));
@@ -54,7 +54,10 @@ function gainedBy(before: readonly string[], after: readonly string[]): readonly
   return added.filter((one) => !covered.has(one));
 }
 
-/** Reads tokens first: a token that is used between the two reads is a sidecar in the second. */
+/**
+ * Reads tokens before sidecars, because a token consumed between the two reads appears as a
+ * sidecar.
+ */
 async function hasSidecars(
   db: SignedClient,
   { clock }: Pick<Services, 'clock'>,

@@ -20,8 +20,8 @@ interface AgentRegistration {
 }
 
 /**
- * Registers an agent, unique in its tenant by name and kind. A repeat replaces its capabilities,
- * and goal and blast radius if given; a disabled agent stays disabled.
+ * Registers an agent; its name and kind are unique in the tenant. A repeat replaces the
+ * capabilities, and the goal and blast radius if given. A disabled agent stays disabled.
  */
 export async function registerAgent(
   services: Services,

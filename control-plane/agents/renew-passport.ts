@@ -24,14 +24,14 @@ import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { assertEnabled, loadAgent, lockEnabledAgent } from '../records/load-agent.ts';
 
-/** A chain of renewals ends after this time; then the delegation must be made again. */
+/** A chain of renewals ends after this time; a new passport must then be issued. */
 const renewableForMs = 12 * 3_600_000;
 
 interface Renewal {
   readonly agentId: number;
   readonly passport: string;
   readonly ttlSeconds?: number | undefined;
-  /** Also accepts a passport that expired a moment ago. */
+  /** Also accepts a passport that expired within the grace period. */
   readonly refresh: boolean;
 }
 
@@ -40,9 +40,9 @@ interface RenewalResult extends MintedPassport {
 }
 
 /**
- * Replaces an unused passport by a new one with the same terms, limited to the agent's current
- * capabilities and living no longer than the old one. The old one is claimed first: if a later step
- * fails, neither is usable and a new one must be issued.
+ * Replaces an unused passport with a new one on the same terms, limited to the agent's current
+ * capabilities and to the old lifetime. Claims the old passport first; if a later step fails,
+ * neither passport is usable and a new one must be issued.
  */
 export async function renewPassport(
   services: Services,
@@ -90,7 +90,10 @@ export async function renewPassport(
   return { ...minted, replaces: old.jti };
 }
 
-/** Claims of the passport if nothing but its age can be wrong with it. */
+/**
+ * Claims of a valid passport; `refresh` also accepts one that expired within the grace period.
+ * Throws for any other passport.
+ */
 async function usable(
   services: Services,
   tenantId: string,
@@ -160,8 +163,8 @@ interface Replacement {
 }
 
 /**
- * The lock orders this renewal with a revocation of the chain: it sees an earlier one, and a later
- * one sees the new passport.
+ * The lock serialises this renewal with a revocation of the renewal chain: the renewal sees an
+ * earlier revocation, and a later revocation sees the new passport.
  */
 async function replace(
   tx: Transaction,

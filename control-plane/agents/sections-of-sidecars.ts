@@ -4,7 +4,7 @@ import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
 
 /**
- * Sections of the agent's sidecars: their leases and credentials depend on the agent's
+ * Sections of the agent's sidecars, whose leases and credentials depend on the agent's
  * capabilities.
  */
 export async function sectionsOfSidecars(

@@ -31,8 +31,8 @@ interface MintedServiceAccount {
 }
 
 /**
- * Creates a service account: an API key of role `agent` that is bound to the agent. A name whose
- * keys are all revoked or expired gets a new key under the same identity.
+ * Creates a service account: an API key of role `agent` that is bound to the agent. If all keys of
+ * an existing account are revoked or expired, that account gets a new key.
  */
 export async function mintServiceAccount(
   services: Services,
@@ -76,7 +76,7 @@ export async function mintServiceAccount(
   return result;
 }
 
-/** A key cannot have more permissions than its maker. */
+/** Throws if the new key would have a permission that the caller's key lacks. */
 function assertHoldsRole({ permissions }: Caller): void {
   const missing = [...permissionsOf('agent', true)].find((one) => !permissions.has(one));
   if (missing === undefined) return;

@@ -20,7 +20,7 @@ const jtisNamedMax = 1000;
 
 /**
  * Disables or enables an agent. Disabling revokes the passports issued to it, and enabling does not
- * restore them. Leases of its sidecars and grants stay, because only this agent can use them.
+ * restore them. Leases and grants are not revoked, because only this agent can use them.
  */
 export async function setAgentStatus(
   services: Services,
@@ -53,7 +53,10 @@ export async function setAgentStatus(
 /** Roles that can disable agents, lowest first. */
 const disablers: readonly string[] = ['developer', 'admin', 'owner'];
 
-/** For an agent without a recorded role, an owner is assumed. */
+/**
+ * Rank of the role that disabled the agent; -1 if the agent is enabled. Without a recorded role,
+ * assumes an owner.
+ */
 function disablerRank({ disabledAt, disabledByRole }: Verified<Agent>): number {
   return disabledAt === null ? -1 : disablers.indexOf(disabledByRole ?? 'owner');
 }
@@ -66,7 +69,7 @@ function assertMayEnable(agent: Verified<Agent>, role: string): void {
   });
 }
 
-/** Also a change: a higher role disables an agent that a lower one had disabled. */
+/** Disabling a disabled agent is a change, too, if the caller's role is the higher one. */
 function isChange(agent: Verified<Agent>, role: string, disabled: boolean): boolean {
   const isDisabled = agent.disabledAt !== null;
   return isDisabled !== disabled || (disabled && disablers.indexOf(role) > disablerRank(agent));
@@ -119,8 +122,8 @@ async function note(
 }
 
 /**
- * Revokes passports that are valid or could be refreshed later. Issuing locks the agent's row, so
- * none is issued at the same time.
+ * Revokes passports that are valid or could be refreshed later. Issuing a passport locks the
+ * agent's row, so no passport is issued meanwhile.
  */
 async function revokeIssued(
   tx: Transaction,

@@ -7,7 +7,7 @@ import type { SealedPlace } from '../platform/vault/vault.ts';
 
 type Which = 'proposed' | 'effective';
 
-/** What the agent asked for: the arguments, and the other parts of an MCP message. */
+/** The call that the agent proposed: the arguments, and the other parts of an MCP message. */
 interface Proposal {
   readonly args: JsonObject;
   readonly mcp?: JsonObject | undefined;
@@ -22,8 +22,8 @@ export function argumentsPlace(
 }
 
 /**
- * Encrypts what a human must read to decide. An array holds arguments and MCP parts; an object is
- * the older form and holds arguments alone.
+ * Encrypts the proposed call for the deciders. The text is an array of arguments and MCP parts, or
+ * an object of the arguments alone.
  */
 export function sealProposal(
   { vault }: Pick<Services, 'vault'>,
@@ -49,7 +49,7 @@ const proposalForm = z.union([objectForm, z.tuple([objectForm, objectForm])]);
 
 type Stored = Pick<Approval, 'tenantId' | 'id' | 'proposedArgs' | 'effectiveArgs'>;
 
-/** Decrypts what the agent asked for; undefined if nothing is stored. */
+/** Decrypts the call that the agent proposed; undefined if nothing is stored. */
 export function openProposal(
   services: Pick<Services, 'vault'>,
   approval: Stored,

@@ -37,13 +37,14 @@ type SignedApproval = SignedRow<'approval'>;
 
 interface Named {
   readonly eventHash: string;
-  /** Text of the ledger row that the approval's hash names. */
+  /** Text of the ledger row whose hash is `eventHash`. */
   readonly canonical: string;
 }
 
 /**
- * Reads from the ledger what an approval's hash proves; undefined if it proves nothing. The signed
- * row must agree, so write access to only one of the two tables grants nothing.
+ * Reads the proof of an approval's decision from its ledger row; undefined if the row proves
+ * nothing. The signed approval must agree, so write access to only one of the two tables grants
+ * nothing.
  */
 export function approvalProof(
   row: Verified<SignedApproval>,
@@ -70,8 +71,8 @@ export function approvalProof(
 }
 
 /**
- * Deciders who agreed, from the signed row. An older row without them yields the minimum that its
- * terms required.
+ * Lowest role and number of the deciders who agreed. For an older row without these values, the
+ * minimum that its terms required.
  */
 export function decidersOf({
   deciderRole,
@@ -88,7 +89,7 @@ function isGranted(status: string): boolean {
   return status === 'approved' || status === 'modified';
 }
 
-/** The ledger's decision and the row's agree. */
+/** True if the decision in the ledger matches the one in the row. */
 function isOf(row: SignedApproval, event: z.output<typeof decidedEvent>): boolean {
   const { data } = event;
   if (data.approval_id !== row.id || data.status !== row.status) return false;
@@ -105,8 +106,7 @@ function isOf(row: SignedApproval, event: z.output<typeof decidedEvent>): boolea
 }
 
 /**
- * The ledger's agent, action and deciders match the row's, because the ledger's table can be forged
- * too.
+ * Compares agent, user, tool and grant terms, too, because the ledger's table can also be forged.
  */
 function isForSame(row: SignedApproval, event: z.output<typeof decidedEvent>): boolean {
   const { grant, manifest_hash } = event.data;
@@ -140,7 +140,7 @@ function standingOf(event: z.output<typeof decidedEvent>): StandingGrant | undef
   };
 }
 
-/** Proof of a stored approval, from the ledger row that its own hash names. */
+/** Proof of a stored approval, from the ledger row with the approval's `eventHash`. */
 export async function proofOf(
   db: Pick<Transaction, 'evidenceRow'>,
   approval: Verified<Approval>,

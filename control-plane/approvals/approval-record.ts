@@ -9,7 +9,10 @@ import { claimsOf, type Unverified, type Verified } from '../platform/signed-sto
 import type { Approval, ApprovalVote } from '../platform/store/generated/client.ts';
 import { openEffectiveArgs, openProposal } from './approval-args.ts';
 
-/** Its votes are verified where they count: with the ledger, which says what each was for. */
+/**
+ * The approval itself is verified. `factsFor` verifies each vote together with its event, because
+ * only the ledger stores the content of a vote.
+ */
 export type ApprovalWithVotes = Verified<
   Approval & { readonly votes: readonly Unverified<ApprovalVote>[] }
 >;
@@ -84,7 +87,7 @@ function grantOf(row: Approval) {
   };
 }
 
-/** Terms of a grant and what is left of it. An approval without terms covers one call. */
+/** Terms and usage of a grant. An approval without terms covers one call. */
 export function grantRecord(
   row: Pick<
     Approval,

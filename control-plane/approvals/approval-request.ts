@@ -22,15 +22,14 @@ export interface ApprovalRequest {
 }
 
 /**
- * A key of these roles belongs to a machine, which asks for itself and not for the maker of its
- * key.
+ * Roles of machines. A machine's request counts as its own, not as a request of the person who made
+ * its key.
  */
 const machines: readonly string[] = ['agent', 'gateway', 'sidecar'];
 
 /**
- * Principals that may not decide on a request of this caller. A person's key also counts as its
- * maker. An agent's key does not, because an owner could otherwise not decide for any of their
- * agents.
+ * Principals that may not decide on a request of this caller. For a person's key they include the
+ * maker of the key. For an agent's key they do not, so that owners can decide for their agents.
  */
 export function requestersOf(caller: Caller): readonly string[] {
   const isMachine = machines.includes(caller.role) || caller.agentId !== undefined;

@@ -6,7 +6,7 @@ import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 /**
  * Applies the decision on a version of a tool. An approval covers that manifest hash only; a denial
- * rejects the version while it is the current one.
+ * has an effect only while that version is the current one.
  */
 export async function settleTool(
   tx: Transaction,

@@ -4,8 +4,8 @@ import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Approval } from '../platform/store/generated/client.ts';
 
 /**
- * Bumps the sections that deliver an approval: that of the sidecar that asked, or those of all the
- * agent's sidecars for a standing grant or a denial, because these apply to each of them.
+ * Bumps the sections that deliver an approval: the section of the requesting sidecar and, for a
+ * standing grant or a denial, the sections of all sidecars of the agent.
  */
 export async function bumpApprovalSections(
   notes: ChangeNotes,

@@ -16,7 +16,7 @@ interface Consumption {
 
 /**
  * Consumes a grant, or one use of a standing grant, right before its action is performed. Returns
- * true for exactly as many callers as it has uses. A crash afterwards leaves the use consumed.
+ * true for exactly as many callers as the grant has uses. After a crash, the use stays consumed.
  */
 export async function consumeApproval(
   services: Services,
@@ -47,18 +47,18 @@ async function consumeIn(
       and grant_revoked_at is null and grant_expires_at > ${now}::timestamptz`;
   if (count === 0) return false;
   const query = { where: { tenantId_id: { tenantId, id } } };
-  // Its earlier values differ by this use only.
+  // The values that were signed before differ from the new ones by this use only.
   const consumed = await notes
     .rows('approval')
     .signChange(query, ({ usesSpent }) => ({ usesSpent: usesSpent - 1, usedAt: null }));
   await assertWithinGrant(tx, consumed);
-  // Sidecars need to learn only that the last use is consumed.
+  // Sidecars are notified only when the last use is consumed.
   if (consumed.usedAt !== null) await bumpApprovalSections(notes, consumed);
   await recordUse(notes, consumed, usedBy);
   return true;
 }
 
-/** The number of uses comes from the ledger, not from the row. */
+/** Throws if more uses are consumed than the grant's ledger row allows. */
 async function assertWithinGrant(tx: Transaction, approval: Verified<Approval>): Promise<void> {
   const proof = await proofOf(tx, approval);
   const uses = proof?.standing?.uses ?? 1;

@@ -32,8 +32,8 @@ interface DecidedApproval {
 }
 
 /**
- * Applies one act of a decider to an approval. The row is locked meanwhile, so of two concurrent
- * deciders exactly one changes it and the other is refused.
+ * Applies one act of a decider to an approval. The row is locked meanwhile, so concurrent acts are
+ * judged one after another.
  */
 export async function decideApproval(
   services: Services,
@@ -41,7 +41,8 @@ export async function decideApproval(
   decision: ApprovalDecision,
 ): Promise<DecidedApproval> {
   assertArgsFit(decision);
-  // An overdue approval expires permanently, also if the decider comes late.
+  // Expires an overdue approval in its own transaction, so that the expiry persists although this
+  // act is refused.
   if (decision.action !== 'expire') await expireIfOverdue(services, caller.tenantId, decision.id);
   const { result, sealed } = await commitChange(services, caller.tenantId, async (tx, notes) => {
     const approval = await lockApproval(tx, notes, caller.tenantId, decision.id);

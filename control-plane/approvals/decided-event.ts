@@ -18,8 +18,8 @@ interface Decided {
 }
 
 /**
- * Records the event of an act on an approval. A grant rests on its ledger row: approval-proof.ts
- * reads status, digest and expiry from it.
+ * Records the event of an act on an approval. This event proves the grant: approval-proof.ts reads
+ * status, digest and expiry from its ledger row.
  */
 export async function recordDecision(
   notes: ChangeNotes,
@@ -63,7 +63,7 @@ function termsData({ scope, ttlSeconds, uses }: GrantLimits) {
   return { scope, ttl_seconds: ttlSeconds, uses };
 }
 
-/** Terms of a standing grant, and what its deciders had to satisfy. */
+/** Terms of a standing grant, and the role and quorum that its deciders had to satisfy. */
 function standingData({ minRole, quorum }: Verified<Approval>, terms: GrantLimits) {
   return { min_role: minRole, quorum, ...termsData(terms) };
 }

@@ -13,9 +13,9 @@ import { openProposal } from './approval-args.ts';
 import type { ApprovalDecision } from './decision-request.ts';
 
 /**
- * Digest of the action that an approving act covers; undefined for an act that grants nothing. A
- * row whose shown action does not match its digest is refused, because the decider saw something
- * else than would be granted.
+ * Digest of the action that an approving act covers; undefined for any other act. Throws if the
+ * shown action does not match the recorded digest, because the decider would grant another action
+ * than the one shown.
  */
 export async function effectiveDigest(
   services: Pick<Services, 'vault' | 'guard'>,

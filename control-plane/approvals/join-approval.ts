@@ -12,7 +12,8 @@ import type { ApprovalRequest } from './approval-request.ts';
 
 /**
  * Updates an open approval when the same action is requested again: adds requesters and the waiting
- * sidecar, notes that the user has returned, and raises the terms if the rules now ask for more.
+ * sidecar, records that the user authenticated again, and raises the terms if the rules now require
+ * more.
  */
 export async function joinApproval(
   notes: ChangeNotes,

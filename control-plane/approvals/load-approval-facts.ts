@@ -42,7 +42,8 @@ export async function factsFor(store: Store, approval: ApprovalWithVotes): Promi
       riskTier: riskTierOf(approval),
       grantLimits: grantLimitsOf(approval),
     },
-    // Cleared when the action came again with a later passport of its user; see open-approval.ts.
+    // `joinApproval` clears this time when the action is requested with a newer passport of its
+    // user.
     reauthenticated: approval.reauthRequiredAt === null,
     manifestApproved: await isManifestApproved(store, approval),
     votes: await votesOn(store, approval),
@@ -71,8 +72,8 @@ type VoteEvent = Pick<EvidenceEvent, 'data'>;
 export const voteText = z.object({ data: z.custom<JsonObject>(isJsonObject) });
 
 /**
- * What a vote was for, from its event. It is signed with the vote, because only the ledger stores
- * it.
+ * Digest and grant that a vote was for, from its event. The vote's signature covers both, although
+ * only the ledger stores them.
  */
 export function votedFor({ data }: VoteEvent) {
   const { effective_digest: digest, grant_asked: grantAsked } = data;
@@ -90,8 +91,8 @@ const voteEvent = z.object({
 });
 
 /**
- * Earlier votes. Their content is in the ledger, or in the outbox until it is sealed. Reads the
- * outbox first, because an event moves from there to the ledger.
+ * Earlier votes, with their content from the ledger or, if not yet sealed, from the outbox. Reads
+ * the outbox first, because an event moves from there to the ledger.
  */
 async function votesOn(
   { db, guard }: Store,

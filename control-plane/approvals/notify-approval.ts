@@ -10,8 +10,8 @@ export type ApprovalNews =
   | 'approval.grant_revoked';
 
 /**
- * Queues a notification of the change in its transaction. It contains neither arguments nor the
- * agent's goal; deciders read those through the API.
+ * Queues a notification in the transaction of the change. The message contains neither arguments
+ * nor the agent's goal; deciders read those through the API.
  */
 export async function notifyApproval(
   services: Pick<Services, 'vault' | 'clock'>,

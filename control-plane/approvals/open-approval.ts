@@ -22,8 +22,8 @@ import { standingGrantsFor } from './standing-grants.ts';
 const openMax = 100;
 
 /**
- * Finds the open approval for exactly this action, or opens one; at most one exists at any time. A
- * sidecar that has not received a recent decision yet gets that decision, so that nobody is asked
+ * Finds the open approval for exactly this action, or opens one; at most one exists at any time. If
+ * a recent decision has not reached the sidecar yet, returns that decision, so that nobody is asked
  * twice.
  */
 export async function openApproval(
@@ -63,8 +63,8 @@ async function findOpen(
 }
 
 /**
- * A recent decision that the sidecar will soon receive, by the same rule that the sidecar applies:
- * a usable grant, otherwise a denial that still holds.
+ * Finds a recent decision that the sidecar will soon receive. Selects as the sidecar does: a usable
+ * grant, otherwise a denial that still applies.
  */
 async function findDecided(
   { clock, guard }: Services,
@@ -153,7 +153,7 @@ async function create(
     requestedAt: new Date(nowMs),
     expiresAt: new Date(nowMs + slaSeconds * 1000),
   });
-  // The envelope binds the row's id, so the row is created first.
+  // The encryption binds the arguments to the row's id, so the row is created first.
   const proposedArgs = sealProposal(services, bare, action);
   const approval = await approvals.update(bare, { proposedArgs });
   if (sidecarId !== undefined) notes.sections(sidecarSection(sidecarId));

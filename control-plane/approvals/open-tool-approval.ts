@@ -24,8 +24,8 @@ interface ToolApprovalRequest {
 }
 
 /**
- * Finds the open approval of this manifest, or opens one, in the transaction that registers it. The
- * caller holds the tool's lock.
+ * Finds the open approval of this manifest, or opens one, in the transaction that registers the
+ * manifest. The caller holds the tool's lock.
  */
 export async function openToolApproval(
   services: Services,

@@ -14,8 +14,8 @@ interface RevokedGrant {
 }
 
 /**
- * Revokes the rest of a grant. No use can be consumed after the commit, whatever a sidecar still
- * holds. Revoking again changes nothing.
+ * Revokes the unused part of a grant. After the commit no use can be consumed, even by a sidecar
+ * that still holds the grant. Revoking again changes nothing.
  */
 export async function revokeGrant(
   services: Services,

@@ -62,8 +62,8 @@ export async function standingGrantsFor(
 }
 
 /**
- * Whether the last decision on exactly this action was a denial that sidecars still receive. A
- * grant for any arguments does not override it.
+ * True if the last decision on exactly this action was a denial that sidecars still receive. A
+ * grant for any arguments does not override such a denial.
  */
 async function wasDenied(
   db: SignedClient,

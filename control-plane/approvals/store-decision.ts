@@ -52,7 +52,7 @@ export function storeDecision(
   });
 }
 
-/** Comment for the agent: why it was denied, or what more information is needed. */
+/** Comment for the agent: why the action was denied, or what more information is needed. */
 function agentCommentOf({ action, comment }: ApprovalDecision): string | null {
   const isForAgent = action === 'deny' || action === 'request_context';
   return isForAgent && comment !== undefined && comment.trim() !== '' ? keptText(comment) : null;

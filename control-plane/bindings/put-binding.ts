@@ -94,7 +94,8 @@ function headerProblems({ upstream }: Binding): string[] {
 }
 
 /**
- * `execute` selects a binding by the tool's name alone, so only one may have an upstream for it.
+ * `execute` selects a binding by the tool's name alone, so each tool may have only one binding with
+ * an upstream.
  */
 async function refuseSecondUpstream(
   tx: Transaction,

@@ -41,7 +41,7 @@ const storedDefinition = z.looseObject({
     .optional(),
 });
 
-/** Definition in a row without an integrity check: use it to compare, not to act on. */
+/** Definition in a row, without an integrity check. Use it for comparisons only. */
 export function definitionOf({ definition }: Pick<BindingModel, 'definition'>): Binding {
   return readColumn(storedDefinition, definition, 'binding.definition');
 }

@@ -6,9 +6,7 @@ import { type Assessment, type Control, findingOn, insufficient } from './contro
 import { hashOf } from './policy-control.ts';
 import { type SampledDecision, sampleDecisions } from './sampled-decisions.ts';
 
-/**
- * CC-5: the tools that agents call are the approved ones, and policies change by publication only.
- */
+/** CC-5: agents call only approved tools, and policies change only by publication. */
 export const changeControl: Control = {
   id: 'CC-5',
   title: 'Tool change control',
@@ -29,7 +27,7 @@ export const changeControl: Control = {
   },
 };
 
-/** Recent findings of the sweep over rows that give authority. */
+/** Findings of the latest integrity sweep. */
 function forgedRows({ guard }: Services, tenantId: string) {
   return findingOn(guard.suspectsOf(tenantId), {
     reason: 'forged_rows',

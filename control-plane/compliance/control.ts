@@ -6,12 +6,12 @@ import type { Services } from '../core/services.ts';
 export interface Finding {
   readonly reason: ControlReason;
   readonly message: string;
-  /** All ids that it concerns; a report shows the first ones. */
+  /** Ids of all objects that the finding concerns; a report lists the first ones. */
   readonly subjects?: readonly (string | number)[];
   readonly nextStep: string;
 }
 
-/** What a check read, and its findings. */
+/** Facts that a check read as evidence, and its findings. */
 export interface Assessment {
   readonly evidence: JsonObject;
   readonly findings: readonly Finding[];
@@ -27,7 +27,10 @@ export interface Control {
 
 const subjectsMax = 20;
 
-/** Checks a control now. A check that throws is a failed control, because it proved nothing. */
+/**
+ * Checks a control now. If the check throws, the control counts as failed, because nothing was
+ * proved.
+ */
 export async function assessControl(
   services: Services,
   tenantId: string,

@@ -6,7 +6,7 @@ import { ledgerState } from './ledger-state.ts';
 
 const stuckMs = 15 * 60_000;
 
-/** CC-3: the whole ledger verifies, and no event waits outside it. */
+/** CC-3: the ledger passes verification, and no event has waited too long to be sealed. */
 export const evidenceControl: Control = {
   id: 'CC-3',
   title: 'Evidence is intact',
@@ -45,7 +45,9 @@ function stuck(count: number): Finding {
   };
 }
 
-/** The newest stored checkpoint. One that no key of the tenant signed makes the check fail. */
+/**
+ * The newest stored checkpoint. Throws if no key of the tenant signed it, which fails the control.
+ */
 async function checkpointOf(services: Services, tenantId: string): Promise<JsonObject | null> {
   const newest = await newestCheckpoint(services, tenantId);
   return newest === undefined ? null : { size: newest.size, root: newest.root.toString('hex') };
@@ -69,7 +71,7 @@ async function waitingOutside({ pool, clock }: Services, tenantId: string): Prom
   return { outside, deadLettered, stuck: late };
 }
 
-/** The newest failed verifications that the ledger itself records. */
+/** Ids of the newest failed verifications that the ledger records. */
 async function incidentIds({ pool }: Services, tenantId: string): Promise<readonly string[]> {
   const { rows } = await pool.query<{ event_id: string }>(
     `SELECT event_id FROM evidence_row WHERE tenant_id = $1 AND type = 'chain_verification_failed'

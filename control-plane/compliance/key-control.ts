@@ -9,8 +9,8 @@ const signingKeyMaxMs = 90 * dayMs;
 const apiKeyMaxMs = 365 * dayMs;
 
 /**
- * CC-4: stored secrets can be decrypted, and no key is old, without an owner or made for
- * development.
+ * CC-4: stored secrets can be decrypted, no key is too old, and no API key lacks an owner or is a
+ * development key.
  */
 export const keyControl: Control = {
   id: 'CC-4',

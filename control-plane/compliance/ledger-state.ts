@@ -10,7 +10,10 @@ import { reportFailure, verifyChain } from '../ledger/verification/verify-chain.
 import { verifyRows } from '../ledger/verification/verify-rows.ts';
 import type { Finding } from './control.ts';
 
-/** Rows that a report verifies while its caller waits: about one second. */
+/**
+ * Maximum of rows that a report verifies while its caller waits; verifying them takes about a
+ * second.
+ */
 export const rowsMaxByDefault = 20_000;
 const hourMs = 3_600_000;
 
@@ -21,8 +24,8 @@ interface LedgerState {
 }
 
 /**
- * Verifies the ledger. A short ledger is read whole. For a long one, the rows since the last
- * scheduled verification are read, and that verification must be recent.
+ * Verifies the ledger: a short one completely, a long one from the position of the last scheduled
+ * verification on. That verification must be recent.
  */
 export async function ledgerState(
   services: Services,

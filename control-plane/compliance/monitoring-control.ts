@@ -10,9 +10,7 @@ const dayMs = 86_400_000;
 /** The six months of the EU AI Act, article 26(6). */
 const retentionDays = 183;
 
-/**
- * CC-6: notifications leave the gateway, evidence is retained, and kill switches can be enforced.
- */
+/** CC-6: notifications are delivered, evidence is retained, and kill switches can be enforced. */
 export const monitoringControl: Control = {
   id: 'CC-6',
   title: 'Monitoring and retention',
@@ -105,7 +103,7 @@ async function assessRetention({ pool, clock }: Services, tenantId: string): Pro
     return { evidence: {}, findings: [insufficient('There is no evidence yet.', nextStep)] };
   }
   const days = Math.floor((clock.now() - oldest.sealed_at.getTime()) / dayMs);
-  // Position 1 is the beginning of the tenant, so a ledger that has it was never trimmed.
+  // A ledger that still has its first row, position 1, was never trimmed.
   const isKept = oldest.position === '1' || days >= retentionDays;
   const evidence = {
     oldest_position: Number(oldest.position),

@@ -26,8 +26,8 @@ interface Tried {
 }
 
 /**
- * Decrypts a tenant's secrets as a test and drops them at once: every credential, signing key and
- * channel, and the newest of the kinds with many rows.
+ * Test-decrypts a tenant's secrets and discards the plaintext at once: every credential, signing
+ * key and channel, and the newest rows of the other kinds.
  */
 export async function openSecrets(services: Services, tenantId: string): Promise<Tried> {
   const unreadable: string[] = [];

@@ -10,7 +10,7 @@ const decidedMax = 1_000;
 const graceMs = 60_000;
 
 /**
- * CC-2: humans decide in time and never on their own requests, and the ledger has their decisions.
+ * CC-2: humans decide in time and never on their own requests, and the ledger proves each decision.
  */
 export const oversightControl: Control = {
   id: 'CC-2',
@@ -81,7 +81,7 @@ interface Decided {
   readonly quorum: number;
   readonly event_id: string | null;
   readonly event_hash: string | null;
-  /** Of the ledger row that both the id and the hash name. */
+  /** Previous hash in the ledger row that has both `event_id` and `event_hash`. */
   readonly prev_hash: string;
   readonly canonical: string | null;
   readonly voters: number;

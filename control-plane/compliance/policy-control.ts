@@ -11,7 +11,7 @@ import { rejudge } from '../trials/rejudge.ts';
 import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
 import { type DecisionSample, sampleDecisions } from './sampled-decisions.ts';
 
-/** CC-1: calls were allowed by a stored policy that still has the same content. */
+/** CC-1: calls were allowed by stored policies whose content has not changed since. */
 export const policyControl: Control = {
   id: 'CC-1',
   title: 'Every action is authorised by policy',
@@ -163,7 +163,10 @@ function ids(decisions: readonly { readonly id: string }[]): readonly string[] {
 
 type Definitions = ReadonlyMap<string, { readonly id: number; readonly text: string }>;
 
-/** The given hashes that a stored policy of any lifecycle has, recomputed from its definition. */
+/**
+ * Stored policies with the given hashes, in any lifecycle state. Each hash is recomputed from the
+ * policy's definition.
+ */
 async function storedPolicies(
   { db }: Services,
   tenantId: string,
@@ -192,8 +195,8 @@ export function hashOf(definition: string): string | undefined {
 type Replay = 'same' | 'undetermined' | 'contradicted';
 
 /**
- * Decides a stored decision again by the policy that it names. Argument values are not stored, so
- * some decisions stay undetermined; a determined one must have the same result.
+ * Decides a recorded decision again by the policy that it names. Argument values are not stored, so
+ * the result may be undetermined; otherwise it must equal the recorded decision.
  */
 function replay(event: SealedDecision, stored: Definitions): Replay {
   const hash = String(event.data.policy_hash);

@@ -9,7 +9,7 @@ const sampleMax = 1_000;
 const replayedMax = 20;
 const pageRows = 100;
 
-/** The fields of a decision on a call that controls read. */
+/** The fields of a call's decision that the controls read. */
 export interface SampledDecision {
   readonly id: string;
   readonly source: string;
@@ -24,15 +24,15 @@ export interface SampledDecision {
 }
 
 export interface DecisionSample {
-  /** The newest judged calls, newest first. */
+  /** Decisions on the newest judged calls, newest first. */
   readonly decisions: readonly SampledDecision[];
-  /** The newest decisions by policy, with all fields. */
+  /** The newest decisions that a policy determined, with all fields. */
   readonly replayable: readonly SealedDecision[];
 }
 
 /**
- * The newest decisions of a tenant on judged calls. A passthrough record or a malformed request was
- * not judged and has no shape of arguments.
+ * The newest decisions of a tenant on judged calls. Skips passthrough records and malformed
+ * requests, which were not judged and have no shape of arguments.
  */
 export async function sampleDecisions(
   { pool }: Pick<Services, 'pool'>,
@@ -68,7 +68,8 @@ const statement = `SELECT position, canonical FROM evidence_row
 function sampled(event: SealedText): SampledDecision {
   const { id, source, tool = '', decision, data } = event;
   const isEnforced = data.enforced !== false;
-  // The dead-letter flag means that the caller was refused, whatever was decided.
+  // The dead-letter flag means that the call was refused because its first sealing failed, even if
+  // the decision was to allow it.
   const isRefusal = isFlagged(event);
   return {
     id,

@@ -1,4 +1,4 @@
-/** Together with the line that counts the rest, the contract's limit of `warnings`. */
+/** Number of listed warnings. One more line counts the others, so the contract allows 21. */
 export const warningsMax = 20;
 
 /**

@@ -5,6 +5,9 @@ import type { Transaction } from '../platform/store/transaction.ts';
 export interface ChangePublisher {
   /** Bumps the versions of the named sections. Call it in the transaction that changes the data. */
   changed(tx: Transaction, tenantId: string, ...sections: readonly SectionName[]): Promise<void>;
-  /** Call it after that transaction to publish now instead of in the next round. Never rejects. */
+  /**
+   * Publishes now instead of in the next round. Call it after the transaction of `changed`. Never
+   * rejects.
+   */
   nudge(): void;
 }

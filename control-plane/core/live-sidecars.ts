@@ -11,7 +11,10 @@ export interface LiveSidecar {
   readonly userId: string;
 }
 
-/** Sidecars that are enrolled, not revoked, and reported recently; unverified, for schedules. */
+/**
+ * Sidecars that are enrolled, not revoked, and reported recently. The rows are unverified: use them
+ * for scheduling only.
+ */
 export async function liveSidecars(
   db: Pick<Transaction, 'sidecar'>,
   nowMs: number,

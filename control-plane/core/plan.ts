@@ -22,8 +22,8 @@ const caps = {
 type CappedFeature = keyof typeof caps;
 
 /**
- * Throws if one more of a feature exceeds the tenant's plan. Call it under a lock on the tenant's
- * rows of that feature, with their current number. An unknown plan counts as the smallest.
+ * Throws if one more item of a feature exceeds the tenant's plan. Call it with the current number
+ * of items, under a lock on their rows. An unknown plan counts as the smallest.
  */
 export async function assertWithinPlan(
   notes: ChangeNotes,

@@ -97,8 +97,8 @@ export async function markPublished(
 }
 
 /**
- * Bumps a section above `above`, unless it changed since `from`. Use it when the bus has a text
- * that this database did not publish.
+ * Raises the version of a section above `above`, unless the version is no longer `from`. Use it
+ * when the bus has a text that this database did not publish.
  */
 export async function bumpBeyond(
   db: Queries,
@@ -138,7 +138,7 @@ export async function claimHeartbeat(
   const [turn] = turns;
   if (turn === undefined) return undefined;
   const sections = await readSections(tx, tenantId, tenantSections);
-  // The query selects these names only.
+  // The query selects only the names of tenant sections, so the cast is safe.
   return { sequence: Number(turn.version), sections: sections as HeartbeatClaim['sections'] };
 }
 

@@ -3,8 +3,8 @@ import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
 /**
- * The live sidecars whose agents may call tools that these globs name. Their credentials are
- * invalidated, so that an undecided intersection counts as one.
+ * Ids of the enrolled sidecars whose agents may call tools that match these globs. The caller
+ * publishes their credentials again, so an undecided intersection counts as a match.
  */
 export async function affectedSidecars(
   db: Pick<Transaction, 'sidecar' | 'agent'>,

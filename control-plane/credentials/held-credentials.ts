@@ -15,9 +15,9 @@ type Deps = Pick<Services, 'db' | 'pool' | 'vault' | 'guard'>;
 const stepsPerCredential = 1_000_000;
 
 /**
- * The credentials bound to tools that an agent may call, secrets included: for its sidecar, under
- * encryption, and nobody else. In the order in which a sidecar tries them. A credential whose tools
- * are not known to meet the agent's capabilities is withheld.
+ * Credentials, secrets included, that are bound to tools which an agent may call, in the order in
+ * which a sidecar tries them. Send them only to the agent's sidecar, encrypted. A credential is
+ * withheld if the intersection of its tools and the agent's capabilities is undecided.
  */
 export async function credentialsOfAgent(
   deps: Deps,
@@ -35,13 +35,15 @@ export async function credentialsOfAgent(
     if (globsCertainlyIntersect(agent.capabilities, credential.bind.tools, 'tool', budget)) {
       reached.push(credential);
     }
-    // Long lists of long globs must not keep other requests waiting.
+    // Long lists of long globs must not block other requests.
     if (budget.steps < stepsPerCredential / 2) await setImmediate();
   }
   return reached;
 }
 
-/** The credential for one call, if there is one: the first by name, as at a sidecar. */
+/**
+ * The credential for one call: the first match by name, as in a sidecar. Undefined if none matches.
+ */
 export async function credentialForCall(
   deps: Deps,
   tenantId: string,
@@ -53,7 +55,7 @@ export async function credentialForCall(
   );
 }
 
-/** The name and the tool globs of every credential, as they are sealed. */
+/** Name and decrypted tool globs of every credential. */
 export async function boundTools(
   { vault, guard }: Pick<Services, 'vault' | 'guard'>,
   tx: Transaction,
@@ -64,7 +66,7 @@ export async function boundTools(
   return rows.map((row) => ({ name: row.name, tools: openCredential(vault, row).bind.tools }));
 }
 
-/** What is sealed counts, not the columns, so that all are opened before any is chosen. */
+/** Decrypts all credentials before one is chosen, because the unencrypted columns may be forged. */
 async function openAll(deps: Deps, tenantId: string): Promise<readonly HeldCredential[]> {
   const rows = await currentCredentials({ ...deps, query: queryOn(deps.pool) }, tenantId);
   return rows.map((row) => openCredential(deps.vault, row));

@@ -5,14 +5,14 @@ const neverCarriers =
 const place = '{secret}';
 
 /**
- * What is wrong with putting this secret where the injection says, if anything: a secret that
- * cannot stand there must be refused now, not when the first call fails. Never names the secret.
+ * Describes why this secret cannot be injected as configured; undefined if it can. Storing such a
+ * credential is refused, so that the first call does not fail. Never contains the secret.
  */
 export function injectionProblem(
   { in: where, name, format }: CredentialInjection,
   secret: string,
 ): string | undefined {
-  // A control character ends a header line somewhere; a lone surrogate has no bytes.
+  // Some parsers end a header line at a control character; a lone surrogate has no UTF-8 encoding.
   if (/[\p{Cc}\p{Cs}]/u.test(secret)) return 'secret: must not hold control characters';
   if (format !== undefined && format.split(place).length !== 2) {
     return `inject.format: must hold ${place} exactly once`;

@@ -5,7 +5,10 @@ import { reportOutdated, sortCredentials } from '../integrity/current-credential
 import type { Caller } from '../platform/access/caller.ts';
 import { credentialRecordOf } from './stored-credential.ts';
 
-/** The tenant's credentials as metadata, by name. Rows that were put back in the database are left out. */
+/**
+ * Metadata of the tenant's credentials, by name. Reports and omits outdated rows that were restored
+ * in the database.
+ */
 export async function listCredentials(
   { db, pool, guard, vault }: Pick<Services, 'db' | 'pool' | 'guard' | 'vault'>,
   { tenantId }: Caller,

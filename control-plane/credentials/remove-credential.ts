@@ -9,7 +9,7 @@ import { lockFor } from '../platform/store/transaction.ts';
 import { affectedSidecars } from './affected-sidecars.ts';
 import { credentialRecordOf } from './stored-credential.ts';
 
-/** Removes a credential with its secret, and answers with what it was. */
+/** Removes a credential with its secret and returns its metadata. */
 export async function removeCredential(
   services: Services,
   { tenantId, principal }: Caller,
@@ -33,7 +33,7 @@ export async function removeCredential(
   return credentialRecordOf(result);
 }
 
-/** The event after which the id of a credential is never used again. */
+/** Event of a removed credential, whose id is never used again. */
 export function removalOf(
   { id, name, version }: Pick<Credential, 'id' | 'name' | 'version'>,
   principal: string,

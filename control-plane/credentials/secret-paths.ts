@@ -1,11 +1,11 @@
 import type { Permission } from '../../shared/contract/base/operation.ts';
 
-/** What stands between an operation and the plaintext of a credential. */
+/** Permission or mechanism that protects the plaintext of a credential in an operation. */
 type Guard = Permission | 'enrolment' | 'sealed hosts';
 
 /**
- * The operations that can lead to the plaintext of a credential, and what guards each. An operation
- * that is not here must be in `secretFree`: a test compares both with the contract.
+ * Operations that can lead to the plaintext of a credential, with the guard of each and the reason.
+ * A test ensures that every operation of the contract is either here or in `secretFree`.
  */
 export const secretPaths: Readonly<Record<string, readonly [Guard, string]>> = {
   createEnrolmentToken: ['sidecar.enrol', 'who holds a token enrols keys of their own'],
@@ -21,7 +21,7 @@ export const secretPaths: Readonly<Record<string, readonly [Guard, string]>> = {
   executeAction: ['sealed hosts', 'the credential is injected, and withheld from the answer'],
 };
 
-/** Operations whose answers hold no credential, and after which nobody receives one that did not. */
+/** Operations whose responses contain no credential and that give nobody new access to one. */
 export const secretFree: readonly string[] = [
   'acceptLoss',
   'appendEvidenceEvent',

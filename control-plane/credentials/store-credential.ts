@@ -25,7 +25,10 @@ import { credentialRecordOf, sealCredential } from './stored-credential.ts';
 
 type Wanted = z.output<NonNullable<(typeof storeOperation)['body']>>;
 
-/** Stores a credential, or a new version of the one of that name; its secret is never shown again. */
+/**
+ * Stores a credential, or a new version of the credential with that name. The secret is never shown
+ * again.
+ */
 export async function storeCredential(
   services: Services,
   { tenantId, principal }: Caller,
@@ -35,7 +38,7 @@ export async function storeCredential(
   const { name, inject } = wanted;
   const bind = readBind(wanted);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    // The version is part of what the ciphertext is bound to: one writer at a time.
+    // Only one writer at a time, because the ciphertext is bound to the version.
     await lockFor(tx, tenantId, `credential ${name}`);
     const where = { tenantId_name: { tenantId, name } };
     const before = await usableBefore(services, tx, { tenantId, principal, name, notes });
@@ -74,9 +77,9 @@ interface Storing {
 }
 
 /**
- * The row to make a new version of. One that was put back in the database is deleted instead.
- * Without a row, ids that the ledger still knows under the name are removed for good: the new
- * credential gets another id, and a database writer could put theirs back in its place.
+ * The row that gets a new version. Deletes an outdated row that was restored in the database. If no
+ * usable row exists, ids that the ledger still knows under the name are recorded as removed,
+ * because a database writer could otherwise restore their rows later.
  */
 async function usableBefore(
   { guard, vault }: Services,
@@ -99,7 +102,10 @@ async function usableBefore(
   return null;
 }
 
-/** Tools and hosts in the form that is compared; throws `credential.invalid` for what can never fit. */
+/**
+ * Returns tools and hosts in normalised form; throws `credential.invalid` for values that can never
+ * match.
+ */
 function readBind({ secret, inject, bind }: Wanted): { tools: string[]; hosts: string[] } {
   const problems: string[] = [];
   const injection = injectionProblem(inject, secret);

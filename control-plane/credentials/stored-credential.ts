@@ -6,9 +6,8 @@ import { readColumn } from '../platform/store/read-column.ts';
 import type { SealedPlace, Vault } from '../platform/vault/vault.ts';
 
 /**
- * What is sealed: the secret together with how and where it may be used. The columns beside it
- * only repeat that for listing, so that someone who can write to the database cannot send a
- * secret to a host it was not stored for.
+ * The encrypted form: the secret, and how and where it may be used. The columns of the row repeat
+ * these limits for listing only, so a database writer cannot send a secret to another host.
  */
 const sealedForm = z.object({
   secret: z.string(),
@@ -35,13 +34,13 @@ export function sealCredential(vault: Vault, whose: Whose, credential: SealedFor
   return vault.seal(JSON.stringify(credential), placeOf(whose));
 }
 
-/** The credential of a row; throws `credential.unreadable`. */
+/** Decrypts the credential of a row; throws `credential.unreadable`. */
 export function openCredential(vault: Vault, row: CredentialModel): HeldCredential {
   const text = vault.open(row.sealed, placeOf(row)).toString('utf8');
   return { id: row.id, version: row.version, ...sealedForm.parse(JSON.parse(text)) };
 }
 
-/** A stored credential as callers see it: never with its secret. */
+/** Metadata of a stored credential as the API shows it, without the secret. */
 export function credentialRecordOf(row: CredentialModel): CredentialRecord {
   return {
     id: row.id,

@@ -6,15 +6,15 @@ import type { Services } from '../core/services.ts';
 import { warnUnknownTools } from '../tools/warn-unknown-tools.ts';
 
 const rowsMax = 5_000;
-/** A few milliseconds: the answer must not keep other requests waiting. */
+/** Limits the comparison to a few milliseconds, so that it does not block other requests. */
 const intersectionStepsMax = 150_000;
 const hostStepsMax = 20_000;
 
 type Deps = Pick<Services, 'db' | 'pool' | 'log'>;
 
 /**
- * Warns of what is probably wrong with a stored credential: tools that are unknown, hosts that
- * have no binding, other credentials for the same calls. Never throws, because it is stored already.
+ * Warns of probable mistakes in a stored credential: unknown tools, hosts without a binding, other
+ * credentials for the same calls. Never throws, because the credential is already stored.
  */
 export async function warnCredential(
   services: Deps,
@@ -42,7 +42,7 @@ async function warnHostsAndOverlaps(
       db.credential.findMany({
         where,
         select: { name: true, tools: true, hosts: true },
-        // The order in which the gateway and sidecars try them.
+        // The order in which the gateway and sidecars try credentials.
         orderBy: { name: 'asc' },
         take: rowsMax,
       }),
@@ -95,7 +95,7 @@ interface CredentialRow {
   readonly hosts: readonly string[];
 }
 
-/** `rows` in the order in which credentials are tried; the stored one is among them. */
+/** `rows` are in the order in which credentials are tried, and include the stored credential. */
 function overlapWarnings({ name, bind }: Bound, rows: readonly CredentialRow[]): readonly string[] {
   const budget = { steps: intersectionStepsMax };
   const own = rows.findIndex((row) => row.name === name);
@@ -108,7 +108,7 @@ function overlapWarnings({ name, bind }: Bound, rows: readonly CredentialRow[]):
   });
 }
 
-/** A question that exceeds the budget counts as no. */
+/** Undefined if the credentials share no call, or if the comparison exceeds the budget. */
 function sharedCalls(
   bind: CredentialRecord['bind'],
   { tools, hosts }: CredentialRow,

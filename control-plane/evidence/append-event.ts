@@ -13,7 +13,8 @@ import { assertOwnAgent } from '../platform/access/own-agent.ts';
 type NewCustomEvent = z.output<NonNullable<typeof appendEvidenceEvent.body>>;
 
 /**
- * Seals a caller's own event. A key that is bound to an agent writes to that agent's chain only.
+ * Seals an event that the caller supplies. A key that is bound to an agent writes to that agent's
+ * chain only.
  */
 export async function appendEvent(
   { ledger, vault, clock }: Pick<Services, 'ledger' | 'vault' | 'clock'>,

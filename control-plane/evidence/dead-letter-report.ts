@@ -13,8 +13,7 @@ interface Waiting {
 }
 
 /**
- * A tenant's events that wait to be sealed as late, oldest first; those only in this process's
- * memory come last.
+ * A tenant's dead letters, oldest first. Events that exist only in this process's memory come last.
  */
 export async function listDeadLetters(
   { db, ledger }: Pick<Services, 'db' | 'ledger'>,
@@ -50,7 +49,7 @@ function unstoredRecord({
   return { event_id: id, type, chain_id, attempts: 1, last_error: reason, since: occurred_at };
 }
 
-/** Seals waiting events now, as far as possible. */
+/** Retries sealing the dead letters now; returns how many were sealed. */
 export async function retryDeadLetters(
   { pool, ledger }: Pick<Services, 'pool' | 'ledger'>,
   tenantId: string,

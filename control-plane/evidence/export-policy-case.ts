@@ -50,7 +50,7 @@ interface Case {
 
 function caseOf(event: SealedDecision): Case {
   const { value, holes, omitted } = fillIn(knownContext(event));
-  // A tenant's name is not in the event, and only repeats its id.
+  // A case needs no tenant name: the event does not contain it, and the id identifies the tenant.
   const isWanted = ([root, name]: Hole['path']) => root !== 'tenant' || name !== 'name';
   const context = { ...(value as JsonObject), tenant: { id: event.tenant } };
   const comments = holes

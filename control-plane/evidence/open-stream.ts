@@ -7,7 +7,10 @@ import type { Caller } from '../platform/access/caller.ts';
 import { keyDirectory } from '../platform/access/key-directory.ts';
 import type { Reply, RequestFacts } from '../platform/http/route.ts';
 
-/** Rejects a malformed position before the stream starts, also in the header that is not used. */
+/**
+ * Opens the stream of events. Rejects a malformed `cursor` before the stream starts, even if
+ * Last-Event-ID takes precedence.
+ */
 export async function openStream(
   services: Services,
   caller: Caller,
@@ -22,7 +25,7 @@ export async function openStream(
   const { feed, vault } = services;
   const { tenantId } = caller;
   if (cursor !== undefined) readCursor(vault, tenantId, cursor);
-  // A browser that has received no id sends none, or an empty one.
+  // A browser that has received no id sends no header, or an empty one.
   const lastEventId = String(request.headers['last-event-id'] ?? '') || undefined;
   const stream = await feed.open(tenantId, {
     filters,

@@ -5,7 +5,10 @@ import { eventFilter } from '../ledger/reading/event-filter.ts';
 const groupsMax = 1_000;
 const reasonsMax = 10;
 
-/** Group key, the selection when there are too many groups, and the display order. */
+/**
+ * SQL of each grouping: the group key, the ranking that selects groups if there are too many, and
+ * the display order.
+ */
 const groupings = {
   day: { key: "(occurred_at AT TIME ZONE 'UTC')::date", rank: 'key DESC', order: 'key' },
   agent: { key: 'agent_id', rank: 'events DESC, key', order: 'events DESC, key' },
@@ -34,7 +37,7 @@ export async function evidenceStats(
 }
 
 /**
- * Builds the statement and its values. Percentiles are discrete, so that they are values that
+ * Builds the statement and its values. Percentiles are discrete, so each one is a value that
  * occurred.
  */
 export function statsStatement(

@@ -4,17 +4,19 @@ import { outboxMac } from '../platform/integrity/outbox-mac.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 
-/** What can be put in force by an event of its own, and taken out of it again. */
+/**
+ * Tables whose rows an event activates, with the types of the activating and deactivating event.
+ */
 const kinds = [
   { table: 'kill_switch', prefix: 'kill_switches:', began: 'kill_switch.armed', ended: undefined },
   { table: 'policy', prefix: 'policy:', began: 'policy.published', ended: undefined },
   { table: 'binding', prefix: 'bindings:', began: 'binding.written', ended: 'binding.removed' },
-  // A tool without its row is unregistered, and policy may allow what is.
+  // A tool without a row counts as unregistered, and policies may allow unregistered tools.
   { table: 'tool', prefix: 'tool:', began: 'tool.ingested', ended: undefined },
   // A user without a row has no role, and a policy that denies by role does not match.
   { table: 'directory_user', prefix: 'users:', began: 'user.written', ended: undefined },
   { table: 'passport_revocation', prefix: '', began: 'passport.revoked', ended: undefined },
-  // Its id comes from the event: the name in the row is not signed.
+  // The key is the id in the event, because the name in the row is not signed.
   {
     table: 'credential',
     prefix: 'credentials:',
@@ -23,7 +25,7 @@ const kinds = [
   },
 ] as const;
 
-/** Longer than any passport lives: a revocation matters no longer. */
+/** Longer than any passport is valid, so an older revocation has no effect. */
 const revokedMs = 25 * 3_600_000;
 
 const types = kinds.flatMap(({ began, ended }) => (ended === undefined ? [began] : [began, ended]));
@@ -34,7 +36,7 @@ interface Row {
   readonly type: string;
   readonly event_id: string;
   readonly occurred_at: Date;
-  /** What the event is about, where its chain does not name it. */
+  /** Key of the row that the event concerns, if the chain id does not contain that key. */
   readonly subject: string | null;
   readonly version: string | null;
   readonly position: string | bigint;
@@ -46,19 +48,19 @@ export type Query = <Found extends object>(
   values: readonly unknown[],
 ) => Promise<readonly Found[]>;
 
-/** Each statement on its own. */
+/** Runs each statement in a transaction of its own. */
 export function queryOn(pool: Pick<Pool, 'query'>): Query {
   return async (text, values) => (await pool.query(text, [...values])).rows;
 }
 
-/** Within a transaction of Prisma's. */
+/** Runs the statements within a Prisma transaction. */
 export function queryIn(tx: Pick<Transaction, '$queryRawUnsafe'>): Query {
   return (text, values) => tx.$queryRawUnsafe(text, ...values);
 }
 
 /**
- * What the ledgers say is or was in force: of all tenants, or of one. Reads what was sealed since
- * `known`, and remembers it there.
+ * Versions that the ledgers record as active or formerly active, of all tenants or of one. Reads
+ * the events sealed since `known`, and adds them to `known`.
  */
 export async function activeVersions(
   query: Query,
@@ -78,8 +80,8 @@ export async function activeVersions(
 }
 
 /**
- * The index of (tenant, type, position) is entered for each tenant after what is known of it:
- * `offset 0` keeps the planner from joining the whole ledger instead.
+ * For each tenant, uses the index on (tenant, type, position) from the known position on. With
+ * `offset 0`, the planner does not join the whole ledger instead.
  */
 export const sinceStatement = `
 select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.occurred_at, e.subject,
@@ -101,7 +103,9 @@ select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.occurred_at, e.subje
  where $4::text is null or t.id = $4::text
  order by e.position`;
 
-/** The same of one tenant, without looking at the others: for what is read with each call. */
+/**
+ * Like `activeVersions` for one tenant, but does not check the other tenants; used on every call.
+ */
 export async function saidOfTenant(
   query: Query,
   known: KnownLedgers,
@@ -117,7 +121,10 @@ export async function saidOfTenant(
   return said;
 }
 
-/** A ledger that ends before what is known of it was restored from a backup, and its rows with it. */
+/**
+ * Discards the known state of ledgers that are now shorter: they were restored from a backup,
+ * together with the rows.
+ */
 async function forgetWoundBack(query: Query, known: KnownLedgers): Promise<void> {
   if (known.size === 0) return;
   const rows = await query<{ tenant_id: string }>(
@@ -143,12 +150,12 @@ function note(known: KnownLedgers, row: Row): void {
   const name = `${table} ${key}`;
   const before = said.get(name);
   const version = Math.max(Number(row.version ?? 0), before?.version ?? 0);
-  // Pages may be read twice and out of order: a removed credential stays removed.
+  // Events may be read twice and out of order, so a removed credential stays removed.
   const isEnded = one.isEnded || (table === 'credential' && before?.isEnded === true);
   said.set(name, { ...one, isEnded, version });
 }
 
-/** Forgets what matters no longer. */
+/** Discards revocations of passports that have expired since. */
 export function forgetOld(known: KnownLedgers, nowMs: number): void {
   for (const { said } of known.values()) {
     for (const [name, { table, occurredAtMs }] of said) {
@@ -158,9 +165,9 @@ export function forgetOld(known: KnownLedgers, nowMs: number): void {
 }
 
 /**
- * Whether the control plane itself recorded this event and had not sealed it when the ledger was
- * read up to `position`. Only a row with its keyed hash counts, and none of an event that was
- * sealed before: anybody who can write to the database can put others there, or an old one back.
+ * True if the control plane recorded this event in the outbox and had not sealed it when the ledger
+ * was read up to `position`. Rows without a valid keyed hash and events that were already sealed do
+ * not count, because a database writer could insert or restore them.
  */
 export async function isWaiting(
   query: Query,

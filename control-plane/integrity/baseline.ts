@@ -13,14 +13,13 @@ import { lockFor } from '../platform/store/transaction.ts';
 type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
 
 const signedType = 'integrity.rows_signed';
-/** Longer than any grant that can still be used, or denial that still counts. */
+/** Older decisions are not signed, because their grants and denials no longer have an effect. */
 const decidedMs = 400 * 86_400_000;
 
 /**
- * Signs, once in the life of a database, the rows that were written before rows were signed. What
- * it signs it cannot judge, so that it must never happen again: the marker says that it did, and so
- * does the ledger of every tenant, which is not rewritten unseen. Where the marker is gone and a
- * ledger, or a signed row, knows better, nothing is signed.
+ * Signs, once in the life of a database, the rows that were written before rows were signed. It
+ * must never run again, because it would sign forged rows, too. If the marker is missing but a
+ * ledger event or a signed row proves an earlier run, it signs nothing.
  */
 export async function signOldRows(services: Deps): Promise<void> {
   const { db, log } = services;
@@ -40,7 +39,7 @@ export async function signOldRows(services: Deps): Promise<void> {
   );
 }
 
-/** Notes in the database that a baseline was made: 1 of the rows, 2 of the outbox. */
+/** Stores the marker of a completed baseline: 1 for the rows, 2 for the outbox. */
 export async function markBaseline({ clock, vault }: Deps, tx: Transaction, id: 1 | 2) {
   const signedAt = new Date(clock.now());
   const mac = vault.mac('integrity_baseline', String(signedAt.getTime()));

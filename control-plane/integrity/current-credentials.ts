@@ -14,7 +14,7 @@ export interface CredentialDeps {
   readonly vault: OutboxVault;
 }
 
-/** What the ledger says of a credential. */
+/** State of a credential according to the ledger. */
 interface Standing {
   readonly isRemoved: boolean;
   /** The newest version that was stored. */
@@ -28,10 +28,10 @@ type OutdatedAs = 'removed' | 'replaced' | 'renamed';
 const prefix = 'credentials:';
 
 /**
- * The credentials of a tenant that the ledger does not call removed, by name. The envelope of a row
- * proves who sealed it, but not that it is the newest: a database writer can put back a whole row
- * of earlier. A removed one is left out. An older version throws `integrity.forged_row`, because
- * the secret that replaced it is lost. Both are reported.
+ * The tenant's credentials that the ledger does not record as removed, by name. The envelope of a
+ * row proves who sealed it, but a database writer could restore an older row. The restored row of a
+ * removed credential is omitted. A replaced version throws `integrity.forged_row`, because the
+ * newer secret is lost. Both are reported.
  */
 export async function currentCredentials(
   deps: CredentialDeps,
@@ -50,14 +50,14 @@ interface Sorted {
   readonly outdated: readonly { readonly row: CredentialModel; readonly as: OutdatedAs }[];
 }
 
-/** Reports nothing. */
+/** Separates current from outdated rows; reports nothing. */
 export async function sortCredentials(deps: CredentialDeps, tenantId: string): Promise<Sorted> {
   const read = () => deps.db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
   const rows = await read();
   if (rows.length === 0) return { current: [], outdated: [] };
   const standings = await credentialStandings(deps, tenantId);
   const sorted = sort(rows, standings);
-  // A row that changed meanwhile is newer than what was read first, and is no forgery.
+  // Reads again, because a row that changed after the first read only seems outdated.
   return sorted.outdated.length === 0 ? sorted : sort(await read(), standings);
 }
 
@@ -69,7 +69,10 @@ function sort(rows: readonly CredentialModel[], standings: Standings): Sorted {
   };
 }
 
-/** Undefined for a row that may be used. A credential that the ledger does not know may be. */
+/**
+ * Why a row must not be used; undefined if it may be used. A credential that the ledger does not
+ * know may be used.
+ */
 export function outdatedAs(
   standings: Standings,
   { id, name, version }: Pick<CredentialModel, 'id' | 'name' | 'version'>,
@@ -82,7 +85,10 @@ export function outdatedAs(
   return name === standing.name ? undefined : 'renamed';
 }
 
-/** Seals and counts that the row was put back; returns the error for who depends on it. */
+/**
+ * Seals and counts an incident for the outdated row; returns the error for requests that depend on
+ * it.
+ */
 export function reportOutdated(
   { guard }: Pick<CredentialDeps, 'guard'>,
   { tenantId, id, version, name, sealed }: CredentialModel,
@@ -92,12 +98,12 @@ export function reportOutdated(
   return guard.forged({ tenantId, table: 'credential', key: id, found });
 }
 
-/** By id: what is sealed, and what waits to be sealed. */
+/** State of each credential by id, from sealed events and from events in the outbox. */
 export async function credentialStandings(
   { query, guard, vault }: Omit<CredentialDeps, 'db'>,
   tenantId: string,
 ): Promise<Standings> {
-  // The outbox first: an event that is sealed in between is then found in the ledger.
+  // Reads the outbox first, so that an event sealed between the two reads is found in the ledger.
   const waiting = await waitingEvents(query, vault, tenantId);
   const said = await saidOfTenant(query, guard.known, tenantId);
   const standings = standingsOf(said);
@@ -113,7 +119,7 @@ export async function credentialStandings(
   return standings;
 }
 
-/** By id: what is sealed. */
+/** State of each credential by id, from sealed events only. */
 export function standingsOf(said: readonly LedgerVersion[]): Map<string, Standing> {
   const credentials = said.filter(({ table }) => table === 'credential');
   return new Map(

@@ -26,15 +26,15 @@ interface Deps {
 }
 
 export interface Found {
-  /** By tenant, `<table> <key>` of what is forged or missing. */
+  /** `<table> <key>` of each forged or missing row, by tenant. */
   readonly suspects: ReadonlyMap<string, readonly string[]>;
-  /** By tenant, the kill switches that are armed. */
+  /** Armed kill switches, by tenant. */
   readonly armed: ReadonlyMap<string, ArmedKillSwitches>;
 }
 
 /**
- * Compares the rows whose absence would give authority with what the ledger says of them. Of all
- * tenants, or of one.
+ * Compares rows whose absence would give authority with the versions that the ledger records, for
+ * all tenants or for one.
  */
 export async function findMissing(deps: Deps, nowMs: number, tenantId?: string): Promise<Found> {
   const { db, query, guard } = deps;
@@ -43,17 +43,18 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
     suspects.set(row.tenantId, [...(suspects.get(row.tenantId) ?? []), name]);
   };
   const where = tenantId === undefined ? {} : { tenantId };
-  // The ledger before the rows: what it says is in force was there by then.
+  // Reads the ledger before the rows, because a row is committed before its event is sealed.
   forgetOld(guard.known, nowMs);
   const said = await activeVersions(query, guard.known, tenantId);
-  // Before the rows, too: a switch that is armed later is read by its event.
+  // Taken before the rows are read, too: a kill switch that is armed later is found by its event.
   const positions = new Map([...guard.known].map(([id, { position }]) => [id, position]));
   const switches = await claimsWithSuspects(
     signedRows({ db, guard }, 'kill_switch'),
     where,
     (row) => suspect(row, `kill_switch ${row.id}`),
   );
-  // Drafts, too: one that was published is no draft again, whatever its row says.
+  // Includes drafts: a published policy never becomes a draft again, so one stored as a draft is
+  // reported as missing.
   const policies = await claimsWithSuspects(signedRows({ db, guard }, 'policy'), where, (row) =>
     suspect(row, `policy ${row.id}`),
   );
@@ -69,7 +70,7 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   const removals = await signedRows({ db, guard }, 'binding_removal').findUnverified({ where });
   await reportOutdatedRows(deps, where, said);
   for (const one of said) {
-    // A credential that is missing is not injected: it gives no authority.
+    // A missing credential is not injected, so it gives no authority.
     if (
       one.table === 'credential' ||
       present.has(nameOf(one)) ||
@@ -83,7 +84,7 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   return { suspects, armed: armedIn(switches, positions, nowMs) };
 }
 
-/** What the rows of a table claim; the forged ones are suspect. */
+/** Claims of all rows of a table; calls `suspect` for each forged row. */
 async function claimsWithSuspects<Table extends 'kill_switch' | 'policy'>(
   rows: SignedRows<Table>,
   where: Where<Table>,
@@ -94,7 +95,7 @@ async function claimsWithSuspects<Table extends 'kill_switch' | 'policy'>(
   return found.map(claimsOf);
 }
 
-/** Of the tables whose rows are only looked for: whether they are signed is asked where they are used. */
+/** Existing rows of the other tables. Their signatures are verified where the rows are used. */
 async function othersPresent(
   db: Deps['db'],
   where: { readonly tenantId?: string },
@@ -126,7 +127,9 @@ async function othersPresent(
   ];
 }
 
-/** Credentials that were put back. They are not used, so that the tenant is not stopped. */
+/**
+ * Reports restored outdated credentials. They do not block the tenant, because they are not used.
+ */
 async function reportOutdatedRows(
   { db, guard }: Deps,
   where: { readonly tenantId?: string },
@@ -141,8 +144,9 @@ async function reportOutdatedRows(
 }
 
 /**
- * A removed binding left a tombstone. It is that of the ledger's last word, or of an event that
- * waits to be sealed: one of an earlier removal, put back, says nothing.
+ * True if a signed tombstone proves that the binding was removed. The tombstone must belong to the
+ * last event in the ledger, or to an event in the outbox; a restored tombstone of an earlier
+ * removal proves nothing.
  */
 async function isRemoved(
   { query, guard, vault }: Deps,

@@ -15,9 +15,10 @@ type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
 const signedType = 'integrity.outbox_signed';
 
 /**
- * Signs, once in the life of a database, the outbox rows of the version before, and gives the
- * bindings that it removed their tombstones. It signs them unread, so it must never happen again:
- * like the first baseline, a marker, the ledgers and the envelope of the root secret prevent it.
+ * Signs, once in the life of a database, the outbox rows of the previous version, and creates
+ * tombstones for the bindings that it removed. It must never run again, because it would sign
+ * forged rows, too. As with the first baseline, a marker, the ledgers and the envelope of the root
+ * secret prevent that.
  */
 export async function signOldOutbox(services: Deps): Promise<void> {
   const { db, log } = services;
@@ -46,7 +47,10 @@ export async function signOldOutbox(services: Deps): Promise<void> {
   );
 }
 
-/** The ledger of any tenant, or any row that is signed, knows better than a missing marker. */
+/**
+ * True if a ledger, an outbox event or a tombstone proves an earlier run, although the marker is
+ * missing.
+ */
 async function wasSignedBefore(tx: Transaction): Promise<boolean> {
   const rows = await tx.$queryRaw<{ known: boolean }[]>`
     select exists (select 1 from evidence_head h join evidence_row e
@@ -56,7 +60,7 @@ async function wasSignedBefore(tx: Transaction): Promise<boolean> {
   return rows[0]?.known !== false;
 }
 
-/** Oldest first. */
+/** Signs the unsigned outbox rows and returns them, oldest first. */
 async function signOutbox({ vault }: Deps, tx: Transaction, tenantId: string) {
   const rows = await tx.eventOutbox.findMany({
     where: { tenantId, mac: null },
@@ -82,7 +86,10 @@ interface Last {
   readonly at: Date;
 }
 
-/** Of bindings whose last event, sealed or waiting, is that they were removed. */
+/**
+ * Creates tombstones for bindings whose last event, sealed or in the outbox, is a removal; returns
+ * their number.
+ */
 async function signRemovals(
   services: Deps,
   tx: Transaction,
@@ -122,7 +129,7 @@ function lastOf({ eventId, event, createdAt: at }: EventOutbox): readonly Last[]
   return read === undefined ? [] : [{ chainId: read.chain_id, type: read.type, eventId, at }];
 }
 
-/** Undefined for text that is no JSON, or no event of a binding. */
+/** Undefined if the text is not JSON or does not match the schema. */
 function parseJson<Read>(schema: z.ZodType<Read>, text: string): Read | undefined {
   try {
     return schema.safeParse(JSON.parse(text)).data;

@@ -5,12 +5,13 @@ import { findMissing } from './find-missing.ts';
 
 type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'guard' | 'vault' | 'log'>;
 
-/** How long a row that was taken out of force by SQL can go unseen where no decision reads it. */
+/** Longest time that a row deactivated with SQL stays undetected if no decision reads it. */
 const everyMs = 10_000;
 
 /**
- * Looks again and again for what no decision meets: a policy or a binding that somebody took out
- * of force in the database. Until it is put right nothing is decided or published for its tenant.
+ * Checks periodically for tampering that decisions cannot notice, such as a policy or a binding
+ * that was deactivated with SQL. Until the row is restored, nothing is decided or published for its
+ * tenant.
  */
 export async function startIntegritySweep(services: Deps): Promise<Rounds> {
   const round = () =>

@@ -49,7 +49,7 @@ export async function createKey(
 
 /**
  * Role, scope and principal of the new key; throws `key.role_exceeds_own`. Only owners choose the
- * principal, because it counts in approvals; keys made by others stand for their maker.
+ * principal, because it counts in approvals; keys made by others get the principal of their maker.
  */
 function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
   const { name, role, agent_id: agentId } = wanted;
@@ -138,7 +138,7 @@ async function requireAgent(
 
 interface Insertion {
   readonly tenantId: string;
-  /** Maker of the key; undefined: the operator, who works on the database itself. */
+  /** Maker of the key; undefined for the operator, who has access to the database itself. */
   readonly by: KeyPersons | undefined;
   readonly wantedKey: NewApiKey;
 }
@@ -198,8 +198,8 @@ interface OperatorKey {
 }
 
 /**
- * Creates a key without a maker in the tenant. Keys made by one person count as that person, so a
- * second decider needs a key made this way.
+ * Creates a key without a maker. A key that a person makes counts as that person, so a second
+ * decider needs a key created here.
  */
 export async function createOperatorKey(
   services: Services,

@@ -17,11 +17,11 @@ export async function revokeKey(
   const { tenantId, principal } = caller;
   const { result } = await commitChange(services, tenantId, async (_tx, notes) => {
     const keys = notes.rows('api_key');
-    // Its minters may be recorded at the same time.
+    // Locks the row, because `recordMinters` may change it at the same time.
     await keys.lock({ tenantId, id });
     const [row] = await keys.findUnverified({ where: { tenantId, id } });
     if (row === undefined) throw new GatewayError('key.not_found');
-    // A forged row can be revoked, too: what it claims only decides who may.
+    // A forged row can be revoked, too, because its claims only decide who may revoke it.
     const found = claimsOf(row);
     if (found.role === 'owner' && caller.role !== 'owner') {
       throw new GatewayError('key.role_exceeds_own', { message: 'Only owners revoke owner keys.' });

@@ -45,7 +45,9 @@ export async function rotateSigningKey(
   return result;
 }
 
-/** Sections to publish again: those with passport keys, or all that a new sync key signs. */
+/**
+ * Sections to publish again: the one with passport keys, or all sections if the sync key changed.
+ */
 async function sectionsSignedBy(
   notes: ChangeNotes,
   tenantId: string,

@@ -6,7 +6,7 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 
 const section: TenantSection = 'kill_switches';
-/** Sidecars report every ten seconds; one that missed three reports is not waited for. */
+/** Sidecars report every ten seconds. A sidecar that missed three reports is not waited for. */
 const liveMs = 30_000;
 /** A sidecar that is silent for longer is not listed. */
 const namedMs = 10 * 60_000;
@@ -20,8 +20,9 @@ interface Waiting {
 }
 
 /**
- * Waits until live sidecars apply the tenant's current kill switches, at most `waitMs`, and lists
- * which do. Reads their reports from the database, so any control plane can receive them.
+ * Waits at most `waitMs` until all live sidecars apply the tenant's current kill switches, and
+ * lists the sidecars that do. Reads the reports from the database, so any control plane may have
+ * received them.
  */
 export async function waitForConfirmation(
   services: Pick<Services, 'db' | 'pool' | 'clock'>,
@@ -48,8 +49,9 @@ async function sectionNow({ db }: Pick<Services, 'db'>, tenantId: string) {
 }
 
 /**
- * The version that the bus published for the change. It can differ from the committed one: after a
- * database rollback the publisher moves above the versions that sidecars already have.
+ * The published version that contains the change; undefined until it is published. It can exceed
+ * the committed version, because after a database rollback the publisher moves above the versions
+ * that sidecars already have.
  */
 async function publishedFrom(
   services: Pick<Services, 'db'>,
@@ -66,7 +68,7 @@ interface FleetRow {
   readonly held: string | null;
 }
 
-/** An enrolment counts as a report, so a new sidecar is waited for. */
+/** An enrolment counts as a report, so the confirmation waits for a new sidecar, too. */
 async function readFleet(
   { pool, clock }: Pick<Services, 'pool' | 'clock'>,
   tenantId: string,

@@ -7,7 +7,7 @@ import type { Services } from '../../core/services.ts';
 
 type Deps = Pick<Services, 'pool'>;
 
-/** The fields of a shown event that its chain depends on. */
+/** The fields of a shown event that are needed to verify its chain. */
 export type ShownRow = Pick<LinkedRow, 'chainId' | 'seq' | 'prevHash' | 'eventHash' | 'canonical'>;
 
 /** Maximum of rows recomputed for one response, over all its chains. */
@@ -17,8 +17,8 @@ const pageRows = 500;
 
 /**
  * Reports for each chain of the shown events whether its newest events are intact: each text
- * matches its hash, each links to the one before, and the last is the head. The work is bounded;
- * `verify` reads the whole ledger.
+ * matches its hash, each event links to the previous one, and the last event is the head. The work
+ * is bounded; `verify` reads the whole ledger.
  */
 export async function chainIntegrity(
   { pool }: Deps,
@@ -46,7 +46,7 @@ interface Head {
   readonly hash: string;
 }
 
-/** Read after the events, so that each shown event lies within its chain. */
+/** Call it after the events were read, so that each shown event lies within its chain. */
 async function readHeads({ pool }: Deps, tenantId: string, chainIds: readonly string[]) {
   const { rows } = await pool.query<[string, string, string]>({
     text: `SELECT chain_id, seq, event_hash FROM evidence_chain

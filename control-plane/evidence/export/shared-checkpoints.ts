@@ -6,14 +6,13 @@ import {
 
 interface Runs {
   readonly running: Promise<Checkpoint>;
-  /** Starts when the running one ends; callers that arrive meanwhile share it. */
+  /** Checkpoint that starts when `running` ends; callers that arrive meanwhile share it. */
   next: Promise<Checkpoint> | undefined;
 }
 
 /**
- * Creates checkpoints for concurrent exports. Concurrent exports share one, because each export
- * seals an event and separate checkpoints would compete. A checkpoint covers everything sealed
- * before the call.
+ * Creates checkpoints for exports. Concurrent exports share a checkpoint, because separate ones
+ * would compete with each other. A checkpoint covers everything sealed before the call.
  */
 export function sharedCheckpoints(
   services: CheckpointServices,
