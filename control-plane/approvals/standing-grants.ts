@@ -11,7 +11,7 @@ import type { Transaction } from '../platform/store/transaction.ts';
 import { proofOf } from './approval-proof.ts';
 import { deliveredMs } from './open-states.ts';
 
-/** Maximum of active standing grants of one agent, because all its sidecars receive them. */
+/** Maximum of active standing grants of one agent; each sidecar of the agent receives them all. */
 export const standingMax = 100;
 
 /** Filter for rows of standing grants that can still be used. */

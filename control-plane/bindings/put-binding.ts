@@ -68,7 +68,7 @@ function readBinding(name: string, fields: Fields): Binding {
   return binding;
 }
 
-/** Stored rows are compared as JSON text, which has no `undefined`. */
+/** Removes `undefined` members, because stored bindings are compared as JSON text. */
 function withoutUndefined(binding: Binding): Binding {
   return JSON.parse(JSON.stringify(binding)) as Binding;
 }

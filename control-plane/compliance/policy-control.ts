@@ -203,7 +203,7 @@ function replay(event: SealedDecision, stored: Definitions): Replay {
   const policy = stored.get(hash);
   if (policy === undefined) return 'undetermined';
   const definition = parsePolicy(policy.text);
-  // A policy that only warns cannot decide alone.
+  // A policy that does not enforce cannot determine the decision alone.
   if (!isEnforcingMode(definition.mode ?? 'enforce')) return 'undetermined';
   const judged = rejudge(event, compileUncertain([{ id: policy.id, hash, definition }]));
   if (judged === undefined || judged.decision === 'unknown') return 'undetermined';

@@ -33,7 +33,7 @@ export async function bumpSections(
     do update set version = sync_section.version + 1, updated_at = now()`;
 }
 
-/** Creates the rows of every tenant, so that the first publication needs no special case. */
+/** Creates missing rows for every tenant, so that the first publication needs no special case. */
 export async function ensureSections(db: Queries): Promise<void> {
   await db.$executeRaw`
     insert into sync_section (tenant_id, name, updated_at)

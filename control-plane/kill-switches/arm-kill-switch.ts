@@ -129,7 +129,7 @@ export async function disarmKillSwitch(
     const found = await rows.findUniqueUnverified(query);
     if (found === null) throw new GatewayError('kill_switch.not_found');
     const changes = { disarmedAt: new Date(nowMs), disarmedBy: principal };
-    // A disarmed switch has no effect, so a forged one does no harm once it is signed.
+    // A disarmed switch has no effect, so signing a forged one does no harm.
     const disarmed = await rows.retire(found, { disarmedAt: null }, { changes, forged: 'sign' });
     if (disarmed === undefined) return claimsOf((await rows.findUniqueUnverified(query)) ?? found);
     notes.sections('kill_switches');

@@ -44,7 +44,7 @@ export async function waitForConfirmation(
 
 async function sectionNow({ db }: Pick<Services, 'db'>, tenantId: string) {
   const [row] = await readSections(db, tenantId, [section]);
-  // A tenant has no row before its first change; no sidecar can have a version either.
+  // Before its first change, a tenant has no row, and its sidecars have no version.
   return row ?? { version: 0, publishedVersion: 0 };
 }
 

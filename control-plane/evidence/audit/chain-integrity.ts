@@ -66,7 +66,7 @@ interface Stretch {
 
 async function isLinked({ pool }: Deps, { tenantId, chain_id, after, head }: Stretch) {
   let seq = after;
-  // If the stretch starts later in the chain, its first link is not verified.
+  // If the stretch does not start at the beginning of the chain, its first link is not verified.
   let hash = after === 0 ? genesisHash : undefined;
   while (seq < head.seq) {
     const { rows } = await pool.query<[string, string, string, string]>({
