@@ -98,7 +98,10 @@ async function disableChannel(services: Services, { tenantId, channel }: Deliver
   });
 }
 
-/** Longer than any attempt, so that other workers take over the deliveries of a crashed one. */
+/**
+ * Longer than any attempt. After this time, other workers take over the deliveries of a crashed
+ * worker.
+ */
 export const leaseMs = 60_000;
 
 /**

@@ -10,7 +10,7 @@ export interface OutboundMessage {
 
 export type SendResult =
   | { readonly outcome: 'delivered'; readonly status?: number | undefined }
-  /** Retryable, by the schedule or when the receiver asks. */
+  /** Retryable: by the schedule, or at the time that the receiver asked for. */
   | {
       readonly outcome: 'failed';
       readonly error: string;

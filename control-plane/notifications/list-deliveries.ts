@@ -21,7 +21,7 @@ export async function listDeliveries(
       ...(status === undefined ? {} : { status }),
       ...(cursor === undefined ? {} : { id: { lt: cursor } }),
     },
-    // Ids begin with their time (shared/base/ids.ts).
+    // Ids begin with their creation time (shared/base/ids.ts).
     orderBy: { id: 'desc' },
     take: limit + 1,
   });

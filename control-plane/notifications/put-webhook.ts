@@ -18,13 +18,13 @@ import { lockFor } from '../platform/store/transaction.ts';
 
 const channel = 'webhook';
 
-/** How long the previous secret also signs. */
+/** How long the previous secret also signs after a rotation. */
 const overlapMs = 86_400_000;
 
 interface StoredWebhook {
   readonly install: Install;
   readonly settings: WebhookSettings;
-  /** Set if this call created it; the response shows it once. */
+  /** Set if this call created a secret. Only this response shows the secret. */
   readonly secret: string | undefined;
 }
 

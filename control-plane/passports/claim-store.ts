@@ -10,8 +10,8 @@ import type { Services } from '../core/services.ts';
 const epochKey = { tenantId: '', key: 'epoch' };
 
 /**
- * Stores the single-process bus's passport claims in the database, so that a restart keeps them.
- * The epoch of this bus is its first start.
+ * Stores the passport claims of the single-process bus in the database, so that they survive a
+ * restart. The bus's epoch is its first start.
  */
 export async function openClaimStore({
   db,
@@ -29,7 +29,7 @@ export async function openClaimStore({
   return { epochMs: epoch.expiresAt.getTime(), keeps: isClaimKey, take, isTaken };
 }
 
-/** Deletes claims of passports that are expired by any clock. */
+/** Deletes claims of passports that have expired on every clock. */
 export async function sweepClaims({ db, clock }: Pick<Services, 'db' | 'clock'>): Promise<void> {
   const expired = { expiresAt: { lte: new Date(clock.now()) } };
   await db.busClaim.deleteMany({ where: { ...expired, tenantId: { not: epochKey.tenantId } } });
@@ -53,7 +53,8 @@ export async function lookUpUse(
 }
 
 /**
- * The second lock on single use: returns true for exactly one caller, as long as the row exists.
+ * Claims a passport in the database, in addition to the bus: returns true for exactly one caller,
+ * as long as the row exists.
  */
 export async function claimDurably(
   { db, clock }: Pick<Services, 'db' | 'clock'>,

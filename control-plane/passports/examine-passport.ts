@@ -25,7 +25,7 @@ export interface Examination {
   readonly graceMs?: number;
 }
 
-/** Verifies everything about a passport that needs no action, without consuming it. */
+/** Verifies a passport without consuming it, except for the checks that need an action. */
 export async function examinePassport(
   services: Services,
   tenantId: string,
@@ -62,7 +62,10 @@ const anothersPassport: PassportFailure = {
   message: 'The passport was issued to a different agent.',
 };
 
-/** Time to verify expiry at: the last valid moment, if it is within the grace period. */
+/**
+ * Time for the expiry check: the last moment of validity, if it is within the grace period;
+ * otherwise now.
+ */
 function withinGrace(nowMs: number, { exp }: PassportClaims, graceMs: number): number {
   const expiresMs = exp * 1000;
   return nowMs >= expiresMs && nowMs < expiresMs + graceMs ? expiresMs - 1 : nowMs;
@@ -88,7 +91,7 @@ async function isRevoked(
   return revocations > 0 || isStopped;
 }
 
-/** A passport that is bound to an approval is valid only as long as the approval. */
+/** A passport that is bound to an approval is valid only while the approval is valid. */
 async function approvalFailure(
   services: Services,
   tenantId: string,

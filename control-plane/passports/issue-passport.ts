@@ -56,8 +56,8 @@ export async function issuePassport(
 }
 
 /**
- * A key that is bound to an agent gets passports of that agent only, and an agent's own key names
- * no other user than itself, because it must not choose whom it acts for.
+ * A key that is bound to an agent gets passports of that agent only. A key with the role `agent`
+ * can name no other user than its own principal, because an agent must not choose whom it acts for.
  */
 export function assertMayIssue(caller: Caller, agentId: string, userId: string): void {
   assertOwnAgent(caller, agentId);

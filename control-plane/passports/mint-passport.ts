@@ -13,7 +13,10 @@ export const passportIssuer = 'sallyport';
 interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
   /** Principal that requested the passport. */
   readonly issuedBy: string;
-  /** Principal that attests the user's presence; a renewal keeps the first value of its chain. */
+  /**
+   * Principal that attests the user's presence; a renewal keeps the value of the first passport in
+   * its chain.
+   */
   readonly attestedBy?: string | undefined;
   /** The passport that this one replaces. */
   readonly renews?: RenewedPassport | undefined;
@@ -27,7 +30,7 @@ export interface RenewedPassport {
   readonly attestedBy: string | null;
 }
 
-/** Runs in the transaction that stores the passport, before it is stored. */
+/** Runs in the transaction that stores the passport, before the passport is stored. */
 type Alongside = (step: {
   readonly tx: Transaction;
   readonly notes: ChangeNotes;

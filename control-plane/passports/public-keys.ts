@@ -4,12 +4,15 @@ import type { Services } from '../core/services.ts';
 import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
 
-/** Allows for clock differences, and for leases signed right before a rotation. */
+/**
+ * How long a retired key is still included. Allows for clock differences, and for leases signed
+ * right before a rotation.
+ */
 const overlapMs = (ttlSecondsMax + 600) * 1000;
 
 /**
- * Public keys of every tenant that can have signed a valid passport, active keys first. All
- * tenants, because a verifier without an API key names none.
+ * Public keys of every tenant that can have signed a valid passport, active keys first. The keys of
+ * all tenants are included, because a verifier without an API key names no tenant.
  */
 export async function passportKeySet({
   db,
@@ -18,7 +21,7 @@ export async function passportKeySet({
   signingKeys,
   guard,
 }: Services): Promise<readonly PublicJwk[]> {
-  // Creates a first key, so that a new installation has one to show.
+  // Creates a first key, so that the key set of a new installation is not empty.
   await ensureFirstKey({ db, config, signingKeys });
   const rows = await signedRows({ db, guard }, 'signing_key').findValid({
     where: {

@@ -13,13 +13,14 @@ interface KnownKey {
   readonly key: VerificationKey;
 }
 
-// Cache of public keys by kid, which never change; keyed by their database.
+// Cache of public keys by kid; a kid's key never changes. Keyed by the database client.
 const knownKeys = new WeakMap<Services['db'], Map<string, KnownKey>>();
 const knownKeysMax = 10_000;
 
 /**
- * Reads a passport that a tenant received. One signed by another tenant's key is read as signed, so
- * that it is refused for its tenant; if it claims to be this tenant's, it is a forgery.
+ * Reads a passport that a tenant received. If another tenant signed its own passport, the signature
+ * is valid and the caller refuses the passport for its tenant. If the key does not belong to the
+ * tenant in the claims, the signature is invalid.
  */
 export async function readPresented(
   services: Pick<Services, 'db' | 'guard'>,
@@ -47,7 +48,7 @@ async function findKey(
   const find = (where: { readonly tenantId?: string }) =>
     keys.findUnverified({ where: { ...where, kid, purpose: 'passport' }, take: 1 });
   const own = await find({ tenantId });
-  // A forged key row would make valid passports.
+  // The key row is verified, because a forged key row would make forged passports valid.
   const [row] = keys.valid(own.length > 0 ? own : await find({}));
   if (row === undefined) return undefined;
   const key = importPublicJwk(parsePublicJwk(row.publicJwk));

@@ -15,7 +15,9 @@ interface Revocation {
   readonly revokedAt: Date;
 }
 
-/** Serialises renewals and revocations of one chain of passports, which its first jti names. */
+/**
+ * Serialises renewals and revocations of one chain of passports; `rootJti` identifies the chain.
+ */
 export async function lockRenewals(
   tx: Transaction,
   tenantId: string,
@@ -25,9 +27,9 @@ export async function lockRenewals(
 }
 
 /**
- * Revokes a jti permanently, issued here or not, and its renewals. A lease's numbered jti revokes
- * that lease only; the lease's own id revokes all its numbers. Revoking again changes nothing. A
- * key that is bound to an agent revokes that agent's passports only.
+ * Revokes a jti and its renewals permanently, even if the jti was not issued here. A lease's
+ * numbered jti revokes one use of the lease; the lease's own jti revokes all uses. Revoking again
+ * changes nothing. A key that is bound to an agent revokes that agent's passports only.
  */
 export async function revokePassport(
   services: Services,
@@ -38,7 +40,7 @@ export async function revokePassport(
     const found = await notes.rows('passport').findUniqueUnverified({
       where: { tenantId_jti: { tenantId, jti: revocationId(jti) } },
     });
-    // A revocation only gives less, so that the row need not be verified.
+    // A revocation only removes authority, so the row need not be verified.
     const passport = found === null ? null : claimsOf(found);
     if (agentId !== undefined && passport?.agentId !== agentId) {
       throw new GatewayError('agent.mismatch');
@@ -78,10 +80,7 @@ export async function revokePassport(
   return { jti, reason: result.reason ?? undefined, revokedAt: result.revokedAt };
 }
 
-/**
- * Other passports of the chain that are valid or can become valid again; only the last can be
- * unused.
- */
+/** Other passports of the chain that are valid or can still be renewed. */
 async function renewalsOf(
   tx: Transaction,
   notes: ChangeNotes,

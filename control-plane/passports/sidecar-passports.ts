@@ -10,15 +10,15 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import { passportIssuer } from './mint-passport.ts';
 
 /**
- * The two passports that the control plane issues for sidecars. Their claims, jti and times
- * included, are derived from rows, so that every control plane and every later build signs the same
- * text and nothing signed needs to be stored.
+ * This file makes the two kinds of passports that the control plane issues for sidecars. All
+ * claims, including jti and times, are derived from rows, so that every control plane and every
+ * later version signs the same text. No signed text is stored.
  */
 
 export const leaseSeconds = 300;
 const leaseSize = 10_000_000;
 
-/** Columns of a passport that begins its own chain and proves no user. */
+/** Column values of a passport that is no renewal and attests no user's presence. */
 export const neverRenewed = {
   renewedFrom: null,
   rootJti: null,
@@ -35,8 +35,8 @@ interface LeaseSource {
 }
 
 /**
- * Claims of a lease, under which calls without a passport run: everything that the agent is
- * registered for.
+ * Claims of a sidecar's lease, which allows everything that the agent is registered for. Calls
+ * without a passport of their own use the lease.
  */
 export function leaseClaims({
   sidecar,
@@ -86,8 +86,9 @@ type GrantSource = Pick<
 };
 
 /**
- * Claims of the passport that is bound to an approval: its tool and resource, until the grant or
- * the maximum lifetime of a passport ends. Undefined if too little time is left.
+ * Claims of the passport that is bound to an approval, for the approval's tool and resource. It
+ * expires with the grant, or after the maximum lifetime of a passport. Undefined if too little time
+ * is left.
  */
 export function grantClaims(approval: GrantSource): PassportClaims | undefined {
   const { decidedAt, expiresAtMs, riskTier } = approval;
@@ -101,7 +102,7 @@ export function grantClaims(approval: GrantSource): PassportClaims | undefined {
     userId: approval.userId,
     goal: approval.goal ?? '',
     allowedTools: [approval.tool],
-    // The approval's digest covers the resource in any case.
+    // The approval's digest covers the resource, even if the passport does not name it.
     allowedResources: isResourceGlob(approval.resource) ? [approval.resource] : [],
     riskTier: riskTierOf(riskTier),
     policyId: '',

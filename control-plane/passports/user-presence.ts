@@ -13,10 +13,10 @@ interface PresentedPassport {
 }
 
 /**
- * When the user was last present, by a passport that the agent presents. Undefined if it was not
- * issued for exactly this user; without a time if nobody with permission attests it
- * (docs/decisions/0222). Leases and grants prove no user. A renewal reports the time of its chain's
- * first passport, because agents renew alone.
+ * When the user was last present, according to a passport that the agent presents. Undefined if the
+ * passport was not issued for exactly this user; leases and grants prove no user. `atMs` is
+ * undefined if nobody with permission attested the presence (docs/decisions/0222). A renewal
+ * reports the time of the first passport in its chain, because agents renew without the user.
  */
 export async function userPresence(
   services: Pick<Services, 'db' | 'guard'>,
@@ -31,9 +31,9 @@ export async function userPresence(
 }
 
 /**
- * Principal that attests the user's presence: the user, with their own key, or somebody with the
- * permission. Undefined for others, because an agent could otherwise re-authenticate its user by
- * itself.
+ * Principal that attests the user's presence: the user, with their own key, or a principal with the
+ * permission to attest. Undefined for all others, because otherwise an agent could re-authenticate
+ * its user without the user.
  */
 export function attestationOf(
   { principal, role, agentId, permissions }: Caller,

@@ -51,7 +51,7 @@ function firstVersion(version: number): number {
   return Number.isInteger(version) && version >= 1 && version <= 1_000_000_000 ? version : 1;
 }
 
-/** Creates a draft from a published or archived policy, which itself cannot change. */
+/** Creates a draft from a published or archived policy. The original policy cannot change. */
 export async function versionPolicy(
   services: Services,
   { tenantId, principal }: Caller,

@@ -25,8 +25,8 @@ interface Installed {
 
 /**
  * Stores all policies of a pack or none, except those that already exist as a draft or published
- * with the same definition. A policy that an operator changed stays: the pack's version becomes a
- * draft, and replaces it only with `publish`.
+ * with the same definition. If an operator changed a policy, the pack's version becomes a draft,
+ * and replaces the changed policy only with `publish`.
  */
 export async function installPack(
   services: Services,

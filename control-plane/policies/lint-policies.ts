@@ -18,7 +18,10 @@ interface LintReport {
   readonly counts: ReturnType<typeof countFindings>;
 }
 
-/** Lints stored policies: those of one lifecycle, or the drafts in place of the published ones. */
+/**
+ * Lints stored policies: all of one lifecycle, or the set that would be published if every draft
+ * were published.
+ */
 export async function lintStored(
   services: Services,
   { tenantId }: Caller,
@@ -87,8 +90,8 @@ async function lint(definitions: readonly PolicyDefinition[], pause: Pause): Pro
 const textMax = 1_000;
 
 /**
- * Probable mistakes in a stored policy: lint errors and warnings about this policy alone, and tools
- * that match no known one. They do not prevent storing it.
+ * Probable mistakes in a stored policy: lint errors and warnings about this policy alone, and tool
+ * names that match no known tool. A policy with mistakes can still be stored.
  */
 export async function policyWarnings(
   services: Services,

@@ -51,7 +51,7 @@ export async function loadPublishedPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
 ): Promise<PolicySet> {
-  // The rows of these references are verified when they are compiled.
+  // Only references are read here. Their rows are verified when the policies are compiled.
   const policies = claimedRows(services.db, 'policy');
   const rows = await policies.findClaims(['id', 'policyHash'], {
     where: { tenantId, lifecycle: 'published' },
@@ -67,7 +67,7 @@ async function compile(
   refs: PublishedRefs,
 ): Promise<PolicySet> {
   try {
-    // One forged row fails them all, because a left-out policy may be the one that denies.
+    // One forged row fails the whole set, because the omitted policy may be the one that denies.
     const rows = await signedRows(services, 'policy').findMany({
       where: { tenantId, id: { in: refs.map(([id]) => id) } },
     });
@@ -86,8 +86,8 @@ async function compile(
 }
 
 /**
- * Rows may change between two statements, so the loaded definitions must have the hashes of the
- * verified rows. The set is cached under these references.
+ * Throws if a verified row differs from its reference. Rows may change between two statements, and
+ * the compiled set is cached under the references.
  */
 function assertSame(refs: PublishedRefs, rows: readonly Verified<Policy>[]): void {
   const published = new Map(

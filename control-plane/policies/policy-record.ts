@@ -34,7 +34,7 @@ export function policyRecord(row: Policy): PolicyRecord {
   };
 }
 
-/** Publishing a policy and archiving a published one need a permission of their own. */
+/** Publishing a policy and archiving a published policy need a separate permission. */
 export function assertMayPublish({ permissions }: Caller): void {
   if (permissions.has('policy.publish')) return;
   throw new GatewayError('auth.insufficient_permission', {

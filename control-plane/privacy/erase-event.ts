@@ -5,7 +5,9 @@ import { erased, privacyChain } from '../ledger/privacy/erased.ts';
 import { findEvent } from '../ledger/reading/find-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
 
-/** Erases salt and arguments of one event. A repeat returns the time of the first erasure. */
+/**
+ * Erases the salt and arguments of one event. A repeated erasure returns the time of the first one.
+ */
 export async function eraseEventArguments(
   services: Services,
   { tenantId, principal }: Caller,

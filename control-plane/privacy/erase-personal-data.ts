@@ -95,7 +95,7 @@ async function eraseSalts(
          limit ${batchMax})`;
 }
 
-/** Erases what deciders were shown, for requests that are closed. */
+/** Erases the data that deciders were shown, for closed approval requests. */
 async function eraseShown(
   services: Services,
   { tenantId, principal }: Caller,
@@ -129,7 +129,7 @@ async function eraseShown(
 /** Erases the address and keeps the role, because decisions depend on it. */
 async function eraseAddress(services: Services, caller: Caller, id: string): Promise<void> {
   const where = { tenantId_id: { tenantId: caller.tenantId, id } };
-  // The row is signed again, so its role must be verified first.
+  // The changed row gets a new signature, so its role must be verified first.
   const user = await signedRows(services, 'directory_user').findUnique({ where });
   if (user === null || user.email === null) return;
   await putUser(services, caller, { id, fields: { role: user.role } });

@@ -16,7 +16,7 @@ interface Audit {
 
 /**
  * Compares the bus with the database. A section that is missing or differs from the published text
- * is bumped above the version on the bus, which repairs a flushed Redis, tampering and a
+ * gets a version above the one on the bus, which repairs a flushed Redis, tampering and a
  * rolled-back database. The database is read first, so that a concurrent change is at most
  * published twice.
  */

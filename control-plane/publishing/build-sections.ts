@@ -113,7 +113,8 @@ export const builders: {
   async bindings({ tx, tenantId, vault, guard }) {
     const rows = await tx.binding.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
     const bindings = rows.map((row) => {
-      // Leaving out a forged binding would make its host unbound and reachable, so it throws.
+      // Throws for a forged binding, because leaving it out would make its host unbound and
+      // reachable.
       const binding = bindingOf(row, vault);
       if (binding === undefined) throw guard.forged(bindingForgery(row));
       return binding;
@@ -196,7 +197,8 @@ const toolJson = Prisma.raw(signedJson('tool', 't', ["'approvedManifest', v.mani
 
 function publishedTool(stored: Unverified<StoredTool>, guard: RowGuard): PublishedTool {
   const row = validRow(guard, 'tool', stored);
-  // A left-out tool would be unregistered, which policies may allow, so it is published as stopped.
+  // A forged row is published as a stopped tool. If it were left out, the tool would be
+  // unregistered, which policies may allow.
   if (row === undefined) return stoppedTool(claimsOf(stored));
   const { name, approvedHash, approvedManifest: text } = row;
   if (approvedHash !== null && text === null)

@@ -28,9 +28,7 @@ const nothing: SidecarSectionBody = { approvals: [], credentialsVersion: 0 };
 
 interface BuiltSidecarSection {
   readonly body: SidecarSectionBody;
-  /**
-   * An approval was granted whose passport is not issued yet; the section must not be published.
-   */
+  /** The passport of a granted approval is not issued yet, so the section must not be published. */
   readonly lacksGrants: boolean;
 }
 
@@ -65,7 +63,7 @@ async function buildLease(
     where: { tenantId, id, disabledAt: null },
   });
   if (agent === undefined) return undefined;
-  // Only named in the lease; the section of policies is built from verified rows.
+  // The lease only names these hashes. The section of policies is built from verified rows.
   const published = await claimedRows(tx, 'policy').findClaims(['policyHash'], {
     where: { tenantId, lifecycle: 'published' },
   });

@@ -1,6 +1,6 @@
 /**
- * Runs `work` once at a time. Callers during a run share one next run, because their change may be
- * too late for the current one.
+ * Runs `work` at most once at a time. Callers that arrive during a run share the next run, because
+ * the current run may miss their change.
  */
 export class CoalescedTask {
   readonly #work: () => Promise<void>;

@@ -22,7 +22,7 @@ interface Delivery {
   readonly guard: RowGuard;
   readonly tenantId: string;
   readonly sidecarId: string;
-  /** Agent whose standing grants and denials apply; undefined: read neither. */
+  /** Agent whose standing grants and denials are also read; undefined: neither is read. */
   readonly agentId?: string | undefined;
   readonly nowMs: number;
 }
@@ -95,7 +95,10 @@ function proofOf(
   return approvalProof(approval, { eventHash, canonical: text });
 }
 
-/** Claims of the grant that an approval proves; undefined if it proves no usable one. */
+/**
+ * Claims of the passport for the grant that an approval proves; undefined if there is no usable
+ * grant.
+ */
 export function grantOf(
   { approval, proof }: ProvenApproval,
   nowMs: number,
@@ -104,7 +107,7 @@ export function grantOf(
   if (proof === undefined || !proof.granted || proof.used || proof.expiresAtMs <= nowMs) {
     return undefined;
   }
-  // A revoked grant has none, and a standing grant needs none: see `DeliveredApproval.grant`.
+  // A revoked or standing grant has no passport: see `DeliveredApproval.grant`.
   if (proof.revoked === true || proof.standing !== undefined) return undefined;
   if (sidecarId === null || decidedAt === null) return undefined;
   const { eventHash, expiresAtMs } = proof;
@@ -115,7 +118,7 @@ interface Granting {
   readonly nowMs: number;
   readonly vault: Vault;
   readonly passportKey: SigningKey;
-  /** Jtis of the issued grants; no other is delivered. */
+  /** Jtis of the issued grants. Only these grants are delivered. */
   readonly issued: ReadonlySet<string>;
 }
 
@@ -128,7 +131,7 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
   if (status !== 'approved' && status !== 'modified') {
     return { ...waiting, status, ...commentOf(approval) };
   }
-  // Pending until the decision is sealed and its passport issued.
+  // The status is pending until the decision is sealed and the passport of the grant is issued.
   if (proof?.granted !== true) return { ...waiting, status: 'pending' };
   if (proof.revoked === true) return { ...waiting, status: 'expired' };
   const { eventHash, expiresAtMs, used, actionDigest: effectiveDigest, standing, deciders } = proof;
@@ -147,7 +150,7 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
   };
 }
 
-/** No other text of a human is published. */
+/** Publishes only the comment to the agent, and no other text that a human wrote. */
 function commentOf({ status, agentComment }: Approval): { readonly comment?: string } {
   const isTold = status === 'denied' || status === 'context_requested';
   return isTold && agentComment !== null ? { comment: agentComment } : {};

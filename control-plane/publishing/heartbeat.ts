@@ -28,7 +28,7 @@ interface Beat {
 /**
  * Signs and publishes the statement that exactly the sections in the database are current. Signs
  * nothing while a committed change is not on the bus, so a heartbeat never hides a withheld change.
- * Resolves to false if another process published one recently.
+ * Resolves to false if another process published a heartbeat recently.
  */
 export async function beat(deps: Deps, { tenantId, keys, ...options }: Beat): Promise<boolean> {
   for (let tries = 0; tries < triesMax; tries++) {
@@ -49,7 +49,7 @@ export async function beat(deps: Deps, { tenantId, keys, ...options }: Beat): Pr
   throw new Error('sections keep changing faster than they are published');
 }
 
-/** Sections by version and digest; undefined if a section is not on the bus yet. */
+/** Version and digest of each section; undefined if a section is not on the bus yet. */
 function publishedSections({ sections }: HeartbeatClaim): Heartbeat['sections'] | undefined {
   const named: Record<string, { version: number; digest: string }> = {};
   for (const { name, version, publishedVersion, digest } of sections) {
@@ -71,8 +71,8 @@ async function publish(
     const opened =
       current === undefined ? undefined : openHeartbeat(current, verification, { tenant });
     if (opened?.ok && opened.heartbeat.sequence >= heartbeat.sequence) {
-      // Another process was faster, or the database was rolled back; in both cases continue above
-      // that sequence.
+      // Another process was faster, or the database was rolled back. In both cases, later
+      // heartbeats must have a higher sequence than the one on the bus.
       return raiseHeartbeatSequence(db, tenant, opened.heartbeat.sequence);
     }
     if (await bus.replace(tenant, heartbeatSection, { expected: current, value: token })) return;

@@ -57,7 +57,7 @@ export async function withoutLease(
 ): Promise<readonly LiveSidecar[]> {
   if (sidecars.length === 0) return [];
   const halfLater = new Date(nowMs + (leaseSeconds / 2) * 1000);
-  // A forged lease does not count, because its sidecar would be left without one.
+  // A forged lease does not count, because its sidecar would be left without a lease.
   const verified = await signedRows(services, 'passport').findValid({
     where: { kind: 'lease', expiresAt: { gt: halfLater } },
   });
@@ -66,8 +66,8 @@ export async function withoutLease(
 }
 
 /**
- * Issues a lease and bumps the sidecar's section, in one transaction. One of several concurrent
- * control planes succeeds. `asked`: the sidecar asked because it has no usable lease, which is
+ * Issues a lease and bumps the sidecar's section, in one transaction. If several control planes try
+ * at once, one succeeds. `asked`: the sidecar asked because it has no usable lease; such leases are
  * limited per minute.
  */
 export async function renewLease(
@@ -88,8 +88,8 @@ export async function renewLease(
     const leases = await validLeases({ tx, guard }, { tenantId, sidecarId, nowMs });
     // Uses the verified row instead of the earlier read.
     if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, row))) return false;
-    // Later than the previous lease even if the clock is behind, because the latest lease is the
-    // one in use.
+    // Later than the previous lease even if the clock is behind, because the sidecar uses the
+    // latest lease.
     const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
     await issue({ tx, guard, ledger, clock }, row, issuedAtMs);
     await bumpSections(tx, tenantId, [sidecarSection(sidecarId)]);

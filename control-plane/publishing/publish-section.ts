@@ -23,9 +23,9 @@ interface OnBus {
 }
 
 /**
- * Puts a section on the bus unless the same or a later version is there, and returns what is there
- * then. Each try replaces exactly the text that was compared, so the highest version wins among
- * several publishers. A text that is not validly signed is overwritten.
+ * Puts a section on the bus unless the bus has the same or a later version, and returns the version
+ * that the bus then has. Each try replaces exactly the text that was compared, so the highest
+ * version wins among several publishers. A text that is not validly signed is overwritten.
  */
 export async function publishSection(publication: Publication): Promise<OnBus> {
   const { bus, keys, tenantId, name, version, token } = publication;

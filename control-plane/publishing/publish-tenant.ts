@@ -47,7 +47,7 @@ const triesMax = 3;
 const sidecarsAtOnce = 4;
 const batchesMin = 10;
 
-/** The sidecar of a section, if the section belongs to one. */
+/** Id of the sidecar that a section belongs to; undefined for sections of all sidecars. */
 export function sidecarIdOf(name: string): string | undefined {
   return name.startsWith(ownPrefix) ? name.slice(ownPrefix.length) : undefined;
 }
@@ -63,7 +63,7 @@ export async function publishPendingSections(
   keys: SyncKeys,
 ): Promise<void> {
   const failures = new Map<string, unknown>();
-  // Bounded, because heartbeats must continue even if changes never end.
+  // The number of batches is bounded, because heartbeats must continue even if changes never end.
   let batchesLeft = batchesMin;
   for (let batch = 0; batch < batchesLeft; batch++) {
     const pending = (await pendingSections(deps.db, tenantId)).get(tenantId) ?? [];
@@ -164,8 +164,8 @@ async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
 }
 
 /**
- * Reads the same snapshot, because a binding that was just deleted outside the API would otherwise
- * be published as removed before a sweep finds it.
+ * Uses the same snapshot as the section. Otherwise, a binding that was just deleted outside the API
+ * could be published as removed before a sweep detects the deletion.
  */
 async function isRowMissing(tx: Transaction, deps: Deps, tenantId: string): Promise<boolean> {
   const { clock, guard, vault } = deps;

@@ -32,7 +32,7 @@ export interface RunningPublisher extends ChangePublisher {
 }
 
 /**
- * Starts this process's publisher. Every process runs one and publishes all pending sections;
+ * Starts this process's publisher. Every process runs a publisher for all pending sections;
  * compare-and-set on the bus resolves conflicts.
  */
 export function createPublisher(deps: PublisherDeps): RunningPublisher {
@@ -43,8 +43,9 @@ class PublisherLoop implements RunningPublisher {
   readonly #deps: PublisherDeps;
   readonly #roundMs: number;
   readonly #auditMs: number;
-  /** By tenant: time of the last audit of the bus, and of the last heartbeat check. */
+  /** Time of the last audit of the bus, by tenant. */
   readonly #auditedAtMs = new Map<string, number>();
+  /** Time of the last heartbeat check, by tenant. */
   readonly #servedAtMs = new Map<string, number>();
   readonly #live = new Map<string, Set<string>>();
   readonly #topics = new Map<string, Subscription>();
@@ -132,8 +133,8 @@ class PublisherLoop implements RunningPublisher {
   }
 
   /**
-   * Tenants of this round: those with changes, those with live sidecars and a due heartbeat, then
-   * the others until each was audited once.
+   * Tenants of this round: tenants with changes, tenants with live sidecars and a due heartbeat,
+   * and until each tenant was audited once, all others.
    */
   async #tenantsDue(): Promise<readonly string[]> {
     const { db, clock } = this.#deps;
@@ -198,7 +199,10 @@ class PublisherLoop implements RunningPublisher {
     this.#auditedAtMs.set(tenantId, nowMs);
   }
 
-  /** Isolates failures of one tenant, and logs each when it begins. */
+  /**
+   * Runs work whose failure must not affect other tenants. Logs a failure when it begins, not on
+   * every try.
+   */
   async #attempt(what: string, work: () => Promise<void>): Promise<void> {
     try {
       await work();

@@ -38,8 +38,8 @@ export function assertEnabled({ disabledAt }: Verified<Agent>): void {
 }
 
 /**
- * Throws if the agent is disabled, and locks it until the transaction ends, so that a later
- * disabling sees and revokes what is issued here. Ignores an unregistered id.
+ * Throws if the agent is disabled. Locks the agent until the transaction ends, so that disabling it
+ * later also revokes everything that this transaction issues. Ignores an unregistered id.
  */
 export async function lockEnabledAgent(
   tx: Transaction,

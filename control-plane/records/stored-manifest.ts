@@ -26,7 +26,10 @@ const members = z.looseObject({
   executionCapability: text,
   sensitiveDataExposure: text,
 });
-/** Returns the value itself instead of a copy, because its hash is compared. */
+/**
+ * Returns the value itself instead of a parsed copy, because the hash of the whole value is
+ * compared.
+ */
 const storedForm = z.custom<NormalisedManifest>((value) => members.safeParse(value).success);
 
 export function readManifest(stored: string): NormalisedManifest {
@@ -34,8 +37,8 @@ export function readManifest(stored: string): NormalisedManifest {
 }
 
 /**
- * Parses the manifest of a stored version, if its text matches the hash, which a human approved and
- * the tool's row signs.
+ * Parses the manifest of a stored version if its text matches the hash. A human approved this hash,
+ * and the signature of the tool's row covers it.
  */
 export function manifestOf(hash: string, stored: string): NormalisedManifest {
   const manifest = readManifest(stored);

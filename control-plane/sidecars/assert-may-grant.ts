@@ -16,8 +16,8 @@ interface Grant {
 
 /**
  * Throws unless the caller may let a sidecar act for this user in this environment. An owner may
- * name any user, others nobody who holds an owner's key. A key that is bound to an agent may only
- * repeat the enrolment of a live sidecar of that agent.
+ * name any user; other callers may not name a user that holds an owner's key. A key that is bound
+ * to an agent may only repeat the enrolment of a live sidecar of that agent.
  */
 export async function assertMayGrant(
   services: Pick<Services, 'clock' | 'config' | 'guard'>,

@@ -7,8 +7,8 @@ import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import { assertAgent } from './enrolment-token.ts';
 
 /**
- * Claims the single use of a passport durably. Throws for a passport of another agent, because
- * claiming it would consume it.
+ * Claims the single use of a passport durably. Throws for another agent's passport, because the
+ * claim would consume that passport.
  */
 export async function claimSidecarPassport(
   services: Pick<Services, 'db' | 'clock' | 'guard'>,

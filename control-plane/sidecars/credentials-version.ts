@@ -7,9 +7,9 @@ const versionBytes = 6;
 
 /**
  * A number that changes whenever the credentials of an agent's sidecars may have changed: the
- * credentials or the agent's capabilities. It is in the sidecar's section and in the response with
- * the credentials. It is a hash without an order, because a sum of times and versions could repeat
- * after a removal.
+ * credentials or the agent's capabilities. The sidecar's section and the response with the
+ * credentials contain it. It is a hash, because a sum of times and versions could repeat after a
+ * removal.
  */
 export async function credentialsVersion(
   db: Pick<Transaction, 'credential' | 'agent'>,
@@ -24,7 +24,10 @@ export async function credentialsVersion(
   return tenantCredentialsVersion(db, tenantId, agent?.updatedAt);
 }
 
-/** The same for all credentials of a tenant, in the section `tenant`, which heartbeats cover. */
+/**
+ * Like `credentialsVersion`, for all credentials of a tenant. It is published in the section
+ * `tenant`, which heartbeats cover.
+ */
 export async function tenantCredentialsVersion(
   tx: Pick<Transaction, 'credential'>,
   tenantId: string,

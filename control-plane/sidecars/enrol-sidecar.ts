@@ -48,7 +48,7 @@ export async function enrolSidecar(
   const token = await signedRows(services, 'enrolment_token').findUnique({ where: { hash } });
   if (token === null) throw new GatewayError('sidecar.token_invalid');
   const { tenantId } = token;
-  // Before the transaction, because embedded mode has one connection.
+  // Read before the transaction, because embedded mode has one connection.
   const keys = await pinnedKeys(services, tenantId);
   const { result: sidecar } = await commitChange(services, tenantId, async (tx, notes) => {
     await useToken(notes, token, services.clock.now());
@@ -82,7 +82,7 @@ export async function enrolSidecar(
   };
 }
 
-/** Consumes one use of the token, if it is valid and has one left; one statement decides. */
+/** Consumes one use of the token in a single statement, if the token is valid and has uses left. */
 async function useToken(
   notes: ChangeNotes,
   { hash }: Verified<EnrolmentToken>,
@@ -126,7 +126,7 @@ async function pinnedKeys({ signingKeys }: Services, tenantId: string) {
   const { publicJwk } = await signingKeys.active(tenantId, 'sync');
   await signingKeys.active(tenantId, 'passport');
   return {
-    // Retired keys are not pinned, because one may be retired after a leak.
+    // Retired keys are not pinned, because a key may have been retired after a leak.
     sectionKeys: [publicJwk],
     passportKeys: await signingKeys.publicKeys(tenantId, 'passport'),
   };

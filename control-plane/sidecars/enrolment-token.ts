@@ -30,7 +30,7 @@ interface TokenRequest {
   readonly maxUses: number;
 }
 
-/** Stored form of a token. 256 random bits need no slow hash. */
+/** Stored form of a token. A token has 256 random bits, so a fast hash is sufficient. */
 export function tokenHash(token: string): string {
   return hash('sha256', token, 'hex');
 }

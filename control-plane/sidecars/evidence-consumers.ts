@@ -5,7 +5,7 @@ import type { Sidecar } from '../platform/store/generated/client.ts';
 import { applyObservedDrift } from '../tools/apply-observed-drift.ts';
 
 interface EvidenceConsumer {
-  /** Type of the events that it consumes. */
+  /** Type of the events that this consumer receives. */
   readonly type: EvidenceEvent['type'];
   /**
    * Called once the event is sealed, and again if the sidecar uploads it again, so a repeat must

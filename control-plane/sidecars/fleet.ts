@@ -13,7 +13,7 @@ import type { Sidecar } from '../platform/store/generated/client.ts';
 import { readColumn } from '../platform/store/read-column.ts';
 import { evidenceIncidents, reportIncident } from './report-incident.ts';
 
-/** A sidecar, and the incidents of its evidence. */
+/** A sidecar, the incidents of its evidence, and when its agent was disabled. */
 export interface FleetMember {
   readonly sidecar: Verified<Sidecar>;
   readonly incidents: { readonly count: number; readonly last: EvidenceIncident } | undefined;
@@ -59,7 +59,7 @@ export async function listSidecars(
   }));
 }
 
-/** Time since when each disabled agent of the tenant is disabled, by agent id. */
+/** When each disabled agent of the tenant was disabled, by agent id. */
 async function disabledAgents(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -84,9 +84,9 @@ export async function currentVersions(
 }
 
 /**
- * Stores a sidecar's status report. It is monitoring, not evidence: each report replaces the last.
- * A spool with fewer records than before is an incident, because the spool itself cannot show the
- * loss.
+ * Stores a sidecar's status report. A report is monitoring data, not evidence, so each report
+ * replaces the previous one. A spool with fewer records than before is an incident, because the
+ * spool itself cannot show the loss.
  */
 export async function reportSidecar(
   services: Services,

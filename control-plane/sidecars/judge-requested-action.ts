@@ -23,7 +23,7 @@ interface RequestedAction {
 /** The control plane's own judgement of an action that a sidecar asks about. */
 export interface OwnJudgement {
   readonly verdict: Verdict;
-  /** Approval terms of the rules; undefined if they ask for no approval. */
+  /** Approval terms of the rules; undefined if the rules require no approval. */
   readonly terms: ApprovalTerms | undefined;
   readonly manifestHash: string | undefined;
 }
@@ -71,7 +71,10 @@ async function stateFor(
   return { ...loaded, passport: own, audience };
 }
 
-/** Claims of the sidecar's lease now: everything that its agent is registered for. */
+/**
+ * Claims that a lease of the sidecar would have now: everything that the sidecar's agent is
+ * registered for.
+ */
 function leaseOf(
   { clock }: Pick<Services, 'clock'>,
   sidecar: Verified<Sidecar>,
@@ -98,7 +101,7 @@ export function strictestOf({ verdict, terms }: OwnJudgement, claimed: Claimed):
   const { channels, minRole, quorum } = claimed.terms;
   return {
     riskTier: higherRisk(verdict.riskTier, claimed.riskTier),
-    // If no rule here asks for an approval, a grant covers one call only.
+    // If the control plane's own rules require no approval, a grant covers one call only.
     terms:
       terms === undefined ? { channels, minRole, quorum } : stricterTerms(terms, claimed.terms),
   };

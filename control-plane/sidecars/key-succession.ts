@@ -4,8 +4,8 @@ import type { Caller } from '../platform/access/caller.ts';
 
 /**
  * Chain of section keys from the one that the sidecar pinned to the active one: each retired key
- * names the next. Served over the sidecar's authenticated channel, so that a thief of an old key
- * with access to the bus cannot introduce a key.
+ * signs its successor. Served over the sidecar's authenticated channel, so that somebody who stole
+ * an old key and has access to the bus cannot introduce a key.
  */
 export async function keySuccession(
   { signingKeys }: Pick<Services, 'signingKeys'>,

@@ -10,7 +10,7 @@ import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { reportIncident } from './report-incident.ts';
 
-/** End of the ledger, which the sidecar presents with its next upload. */
+/** Signed head of the ledger, which the sidecar presents with its next upload. */
 export async function acknowledgement(
   { pool }: Pick<Services, 'pool'>,
   tenantId: string,
@@ -25,8 +25,8 @@ export async function acknowledgement(
 }
 
 /**
- * Throws if the ledger does not contain what it acknowledged to this sidecar, because more uploads
- * would hide the loss. After an operator accepted the loss, it is only reported.
+ * Throws if the ledger no longer contains the position that it acknowledged to this sidecar,
+ * because more uploads would hide the loss. A loss that an operator accepted is only reported.
  */
 export async function assertKept(
   services: Services,
@@ -44,7 +44,8 @@ export async function assertKept(
       data: { sidecar_id: sidecar.id },
     });
   } else {
-    // The acknowledgement may be forged or its signing key deleted, so it raises no alert.
+    // An acknowledgement without a valid signature raises no alert: it may be forged, or its
+    // signing key was deleted.
     await reportIncident(services, sidecar, {
       type: 'sidecar.evidence_refused',
       key: 'acknowledgement',

@@ -20,9 +20,9 @@ interface Refused {
 }
 
 /**
- * Builds the event for a record that cannot be sealed as its own event: the record as plain text,
- * and the reason. So the record is kept and does not block later ones. The same record always makes
- * the same event, because sidecars retry.
+ * Builds the event for a record that cannot be sealed as its own event. The event has the record as
+ * plain text, and the reason, so that the record is kept and does not block later ones. The same
+ * record always makes the same event, because sidecars retry.
  */
 export function quarantine(
   { id, agentId, enrolledAt }: Verified<Sidecar>,
@@ -52,7 +52,7 @@ export function quarantine(
   };
 }
 
-/** Salt of the record's digest of arguments, which is stored separately from events. */
+/** Salt of the record's digest of arguments. The salt is stored separately from events. */
 export function claimedSalt(line: string): string | undefined {
   const { salt } = claimedIn(line).record;
   return typeof salt === 'string' && salt.length <= saltCharactersMax ? salt : undefined;

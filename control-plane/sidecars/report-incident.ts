@@ -4,21 +4,21 @@ import type { Services } from '../core/services.ts';
 import { deduplicatedEventId, isUnrecorded } from '../ledger/sealing/event-deduplication.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
-/** What can be wrong with a sidecar's evidence, as events on its own chain. */
+/** Types of incidents of a sidecar's evidence, which are sealed on the sidecar's own chain. */
 export const evidenceIncidents = [
-  /** A batch was not the one that the sidecar signed. */
+  /** A batch or an acknowledgement has no valid signature. */
   'sidecar.evidence_refused',
   /** Records were never uploaded. */
   'sidecar.evidence_gap',
-  /** Other records than before stand under the same numbers, or fewer. */
+  /** Fewer records than before, or other records under the same numbers. */
   'sidecar.evidence_rewound',
-  /** A record that the ledger cannot take as what it says. */
+  /** The ledger cannot accept a record as the event that it claims to be. */
   'sidecar.evidence_put_aside',
 ] as const;
 
 const onceMs = 24 * 60 * 60_000;
 
-/** Seals that something is wrong with a sidecar's evidence: once a day per case, because a sidecar retries. */
+/** Seals an incident of a sidecar's evidence, once a day per case, because a sidecar retries. */
 export async function reportIncident(
   services: Services,
   { tenantId, id, agentId }: Pick<Sidecar, 'tenantId' | 'id' | 'agentId'>,

@@ -19,7 +19,7 @@ const waitMsMax = 10_000;
 
 /**
  * Seals the delivery of each credential version to this sidecar, once. Throws
- * `evidence.seal_failed` unless all of them are in the ledger; then no credential is returned.
+ * `evidence.seal_failed` unless all these events are in the ledger; then no credential is returned.
  */
 export async function sealDeliveries(
   services: Services,
@@ -45,7 +45,7 @@ export async function sealDeliveries(
   }
 }
 
-/** Keyed, so that a sidecar cannot use the id for an event of its own first. */
+/** A keyed hash, so that a sidecar cannot send an event of its own under this id first. */
 function eventIdOf(
   { vault }: Pick<Services, 'vault'>,
   { tenantId, id: sidecarId }: Verified<Sidecar>,

@@ -21,10 +21,10 @@ import { judgeRequestedAction, type OwnJudgement, strictestOf } from './judge-re
 
 interface SidecarApprovalRequest {
   readonly action: Pick<Action, 'tool' | 'resource' | 'args' | 'mcp' | 'goal'>;
-  /** User of the agent's passport, if it is not the enrolment's user. */
+  /** User of the presented passport, if this is not the enrolment's user. */
   readonly userId?: string | undefined;
   readonly passportJti?: string | undefined;
-  /** That passport, compact JWS. */
+  /** The passport that the agent presented, compact JWS. */
   readonly passport?: string | undefined;
   readonly manifestHash?: string | undefined;
   readonly riskTier: RiskTier;
@@ -122,8 +122,8 @@ function assertDigest(
 }
 
 /**
- * Consumes a grant right before the sidecar performs the action. The ledger's decision counts, not
- * the row.
+ * Consumes a grant right before the sidecar performs the action. The decision in the ledger counts,
+ * not the database row.
  */
 export async function spendSidecarApproval(
   services: Services,
@@ -151,16 +151,16 @@ export async function spendSidecarApproval(
 }
 
 /**
- * A standing grant is usable at every sidecar of its agent, another grant only where it was
- * requested.
+ * A standing grant is usable at every sidecar of its agent. Any other grant is usable only at the
+ * sidecar that requested it.
  */
 function isFor(sidecar: Verified<Sidecar>, { sidecarId, agentId, grantScope }: Approval): boolean {
   return grantScope === null ? sidecarId === sidecar.id : agentId === sidecar.agentId;
 }
 
 /**
- * Compares the deciders with what the rules now require. A grant for any arguments has no action
- * here to evaluate, so the sidecar compares it.
+ * Compares the deciders with the current requirements of the rules. A grant for any arguments has
+ * no action to evaluate here, so the sidecar makes the comparison.
  */
 async function assertStillEnough(
   services: Services,

@@ -9,7 +9,7 @@ import { ownSidecar } from './fleet.ts';
 interface UsageElsewhere {
   /** The response covers all counted events up to this ledger position. */
   readonly position: number;
-  /** Return buckets that changed after that position; 0: all. */
+  /** The response contains the buckets that changed after this position; 0: all buckets. */
   readonly after: number;
   readonly buckets: readonly (Bucket & { readonly tool: string })[];
 }
@@ -47,8 +47,8 @@ interface AnswerRow {
 }
 
 /**
- * Usage of a sidecar's agent elsewhere: at its other sidecars, at the control plane, and in earlier
- * runs of this sidecar.
+ * Usage of a sidecar's agent elsewhere: at the agent's other sidecars, at the control plane, and in
+ * earlier runs of this sidecar.
  */
 export async function sidecarUsage(
   services: Services,

@@ -33,8 +33,8 @@ export async function checkSpoolOrder(
 }
 
 /**
- * Repeated records must already be in the ledger; others with the same numbers come from another
- * spool.
+ * Repeated records must already be in the ledger. Other records under the same numbers come from
+ * another spool.
  */
 async function checkRewound(
   services: Services,

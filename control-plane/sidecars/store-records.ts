@@ -9,8 +9,8 @@ import { quarantineRecord, type Received } from './uploaded-record.ts';
 
 /**
  * Stores the salts of records and seals their events. Resolves once every record is in the ledger,
- * with the events that were sealed as they came. Records that the ledger permanently rejects are
- * quarantined. Nothing else follows from a record here; see `evidence-consumers.ts`.
+ * with the events that were sealed unchanged. Records that the ledger permanently rejects are
+ * quarantined. All further effects of a record are in `evidence-consumers.ts`.
  */
 export async function storeRecords(
   services: Services,
@@ -31,7 +31,7 @@ export async function storeRecords(
       continue;
     }
     const code = lastingReason(result.reason);
-    // The sidecar keeps all records and retries.
+    // A transient failure: the sidecar keeps all records and retries.
     if (code === undefined)
       throw new GatewayError('evidence.seal_failed', { cause: result.reason });
     const problem = code === 'evidence.id_conflict' ? 'its id is taken' : result.reason.message;

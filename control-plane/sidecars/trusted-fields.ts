@@ -1,8 +1,9 @@
 /**
- * Why the control plane may act on a field from a sidecar. `recomputed`: its own value decides; the
- * sent one is compared or only makes it stricter. `bounded`: the field can only name objects of the
- * enrolment, looked up in signed rows. `proved`: a signature is verified. `own`: it concerns the
- * sidecar's own work, and is recorded as its statement. `unread`: nothing reads it.
+ * Why the control plane may act on a field from a sidecar. `recomputed`: the control plane's own
+ * value decides; the sent value is compared, or only makes the own value stricter. `bounded`: the
+ * field can only name objects of the enrolment, looked up in signed rows. `proved`: a signature is
+ * verified. `own`: the field concerns the sidecar's own work, and is recorded as the sidecar's
+ * statement. `unread`: nothing reads the field.
  */
 type Trust = 'recomputed' | 'bounded' | 'proved' | 'own' | 'unread';
 

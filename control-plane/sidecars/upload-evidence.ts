@@ -59,7 +59,10 @@ async function refused(
   return new GatewayError('evidence.event_invalid', { message: `Nothing was sealed: ${problem}.` });
 }
 
-/** Never decreases, because a repeated older batch does not change the end of the spool. */
+/**
+ * The acknowledged record never decreases, because a repeated older batch does not change the end
+ * of the spool.
+ */
 async function acknowledge(
   services: Services,
   { tenantId, id }: Verified<Sidecar>,

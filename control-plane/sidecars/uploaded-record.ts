@@ -20,7 +20,10 @@ export interface Received {
   readonly args?: JsonObject | undefined;
 }
 
-/** Reads the lines after this record of the spool; quarantines those that the ledger cannot accept. */
+/**
+ * Reads lines of the spool that follow record number `after`, and quarantines records that the
+ * ledger cannot accept.
+ */
 export async function readRecords(
   services: Services,
   sidecar: Verified<Sidecar>,

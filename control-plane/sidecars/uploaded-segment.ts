@@ -15,7 +15,7 @@ const headForm = z.strictObject({ sidecar: z.string(), after: position, last: po
 export interface Upload {
   /** Compact JWS over the records' position in the spool. */
   readonly segment: string;
-  /** End of the ledger at the last acknowledgement to this sidecar. */
+  /** Signed head of the ledger that was last acknowledged to this sidecar. */
   readonly ledger?: LedgerAcknowledgement | undefined;
   /** The exact lines of the spool. */
   readonly records: readonly string[];

@@ -126,7 +126,7 @@ const question = `
                    FILTER (WHERE verified_at > 'epoch')), 0)::float8 AS verification_age
             FROM evidence_verification) v`;
 
-/** Undefined if it fails or takes longer than a scrape may wait. */
+/** Undefined if the query fails or takes longer than a scrape may wait. */
 async function within<Value>(asked: Promise<Value>): Promise<Value | undefined> {
   const patience = new AbortController();
   const { signal } = patience;

@@ -26,7 +26,9 @@ function developmentTenants(config: Config): ReadonlySet<string> {
   return new Set(keys.map(({ tenantId }) => tenantId));
 }
 
-/** Creates a tenant and its first owner key, which has no maker. The key is returned once. */
+/**
+ * Creates a tenant and its first owner key, which no other key created. The key is returned once.
+ */
 export async function createTenant(
   services: Services,
   name: string,

@@ -89,7 +89,7 @@ async function settingsOf(
 ): Promise<TenantSettings> {
   const { keep, sensitiveFields } = await readSetting(db, tenant.id);
   return {
-    // The column's constraint allows no other value.
+    // The cast is safe, because the column's constraint allows no other value.
     mode: tenant.mode as Mode,
     approval_sla_seconds: tenant.approvalSlaSeconds,
     evidence_arguments: keep,

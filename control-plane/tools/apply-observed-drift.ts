@@ -17,22 +17,25 @@ import { readManifest } from '../records/stored-manifest.ts';
 import { registerVersion } from './register-version.ts';
 import { approvedManifest, assertUsable } from './tool-version.ts';
 
-/** Limit for a server whose tools keep changing, so that humans are not flooded. */
+/**
+ * Maximum of open approvals per tool, so that a server whose tools keep changing does not flood
+ * humans.
+ */
 const openApprovalsMax = 5;
 
 interface Observation {
   readonly tool: string;
   readonly approvedSurface: string;
   readonly observedSurface: string;
-  /** What the server shows now, as JSON text. */
+  /** The tool as the server lists it now, as JSON text. */
   readonly surface: string | undefined;
 }
 
 /**
  * Applies a sidecar's report that a server's tool differs from the approved manifest: the tool
  * needs approval again, for every agent, and the observed form waits for a human. No observation
- * approves anything, also not a harmless one or the old form seen again. A repeated report changes
- * nothing.
+ * approves anything, not even a harmless change or a return to the old form. A repeated report
+ * changes nothing.
  */
 export async function applyObservedDrift(
   services: Services,
@@ -68,9 +71,9 @@ function readObservation({ type, tool, data }: EvidenceEvent): Observation | und
 }
 
 /**
- * The tool, if the report concerns the currently approved version and this sidecar can observe it:
- * a tool of a bound MCP server within its agent's capabilities. Otherwise one agent's sidecar could
- * stop the tools of others.
+ * Returns the tool if the report concerns the currently approved version and this sidecar can
+ * observe the tool: a tool of a bound MCP server within its agent's capabilities. Without this
+ * check, one agent's sidecar could stop the tools of others.
  */
 async function findDrifted(
   tx: Transaction,
@@ -114,7 +117,7 @@ async function carryOver(
     where: { tenantId_name_hash: { tenantId, name, hash: tool.manifestHash } },
   });
   const isKnown = current?.surfaceHash === observation.observedSurface;
-  // A human is already asked about this form, or has rejected it.
+  // A human has already rejected this form.
   if (isKnown && tool.approvalStatus === 'rejected') return;
   const approved = await approvedManifest(tx, tool);
   const seen = isKnown ? readManifest(current.manifest) : manifestAsSeen(approved, observation);
@@ -166,7 +169,8 @@ function manifestAsSeen(
     assertUsable(manifest);
     return surfaceHash(manifest) === observedSurface ? manifest : undefined;
   } catch {
-    // An observation that is not a valid manifest cannot be approved; the tool stops nevertheless.
+    // An observation that is not a valid manifest cannot be approved. The caller stops the tool
+    // instead.
     return undefined;
   }
 }

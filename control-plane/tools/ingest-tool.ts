@@ -20,17 +20,17 @@ interface IngestedTool {
   readonly manifestHash: string;
   readonly surfaceHash: string;
   readonly standing: NextToolStatus;
-  /** From the approved manifest, if there was one. */
+  /** Changes from the approved manifest; empty if there is no approved manifest. */
   readonly drift: readonly Drift[];
-  /** The name of a registered tool that shows the same: this is that tool, renamed. */
+  /** Name of a registered tool with the same content: this tool is that tool, renamed. */
   readonly renamedFrom: string | undefined;
   /** The approval that would let the tool work again. */
   readonly approvalId: number | undefined;
 }
 
 /**
- * Registers a version of a tool and says where the tool stands now. What drifted from the
- * approved manifest stops working with this very transaction and waits for a human.
+ * Registers a version of a tool and returns the tool's new status. A version that drifted from the
+ * approved manifest stops the tool in this transaction and waits for a human.
  */
 export async function ingestTool(
   services: Services,
@@ -96,10 +96,10 @@ function standingOf(tool: Verified<Tool>) {
   };
 }
 
-/** Newest first; a tool that was renamed was seen not long ago. */
+/** Number of versions to compare, newest first. A renamed tool was registered recently. */
 const comparedMax = 1000;
 
-/** The name under which the same tool was registered before, if it shows the same but for its name. */
+/** Previous name of the tool, if a registered version differs from this one only in its name. */
 async function renamedFrom(
   tx: Transaction,
   tenantId: string,

@@ -9,8 +9,8 @@ const serverOf = /^mcp\.[^.]+\./;
 const knownMax = 200;
 
 /**
- * Ids of tools of MCP servers, without those that are registered. A binding names a server and not
- * its tools, so that any id below it counts as bound.
+ * Unregistered ids of tools of MCP servers. A binding names only the server, so any tool id of that
+ * server counts as bound.
  */
 export function toolsOfServers(
   given: readonly { readonly field: string; readonly tools: readonly string[] }[],
@@ -24,7 +24,7 @@ export function toolsOfServers(
   );
 }
 
-/** Warns of ids that differ by a letter or two from a tool of the same server that is known. */
+/** Warns about ids that differ by one or two letters from a known tool of the same server. */
 export function misspeltTools(
   given: readonly GivenTool[],
   known: readonly string[],

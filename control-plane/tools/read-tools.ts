@@ -73,7 +73,7 @@ export async function readTool(
   };
 }
 
-/** The ids of waiting approvals are only shown. */
+/** Columns that are read unverified, because the ids of waiting approvals are only shown. */
 const waitingColumns = ['id', 'tool', 'manifestHash'] as const;
 
 function openOnes(tenantId: string, nowMs: number) {

@@ -8,11 +8,11 @@ import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Tool } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
-/** A version of a tool that somebody showed. */
+/** A version of a tool that was submitted or observed. */
 export interface Submission {
   readonly tenantId: string;
   readonly principal: string;
-  /** Who counts as the same person as the principal. */
+  /** Principals that count as the same person as `principal`. */
   readonly mintedBy?: readonly string[] | undefined;
   readonly manifest: NormalisedManifest;
   readonly hash: string;
@@ -20,18 +20,18 @@ export interface Submission {
   readonly now: Date;
 }
 
-/** What a version means for the tool. */
+/** Effect of a version on its tool. */
 export interface Judgement {
   readonly known: Verified<Tool> | null;
   readonly drift: readonly Drift[];
   readonly standing: NextToolStatus;
-  /** The name of a registered tool that shows the same: this is that tool, renamed. */
+  /** Name of a registered tool with the same content: this tool is that tool, renamed. */
   readonly renamed: string | undefined;
 }
 
 /**
- * Makes a version the tool's current one, with its event, and asks a human where it must; returns
- * the approval that waits. The caller holds the tool's lock.
+ * Makes a version the tool's current one, records its event, and opens an approval if one is
+ * required; returns the approval's id. The caller must hold the tool's lock.
  */
 export async function registerVersion(
   services: Services,
@@ -103,7 +103,7 @@ async function recordIngestion(
   });
 }
 
-/** The version keeps all of them; the event names the most telling. */
+/** Maximum number of drifts in the event. The stored version has all of them. */
 const driftsKept = 50;
 
 async function requestApproval(

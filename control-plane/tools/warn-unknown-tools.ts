@@ -12,12 +12,12 @@ export interface GivenTools {
   readonly tools: readonly string[];
 }
 
-/** A few milliseconds each, so that other requests are not delayed. */
+/** Step limits of a few milliseconds each, so that other requests are not delayed. */
 const intersectionStepsMax = 150_000;
 const editStepsMax = 150_000;
 
 /**
- * Warns about tools that match no registered, bound or called one, which is probably a typing
+ * Warns about tools that match no registered, bound or called tool, which is probably a typing
  * error. Never throws, because the change is already committed.
  */
 export async function warnUnknownTools(
@@ -132,7 +132,9 @@ function toolsOfBinding({ name, protocol, definition }: StoredBinding): readonly
   }
 }
 
-/** Ids of tools with decisions. Skips through the index from one id to the next. */
+/**
+ * Ids of tools that have decisions. The statement skips through the index from one id to the next.
+ */
 async function calledTools({ pool }: Deps, tenantId: string): Promise<readonly string[]> {
   const { rows } = await pool.query<{ tool: string }>(
     `with recursive called(tool, n) as (

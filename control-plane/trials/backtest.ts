@@ -11,7 +11,10 @@ import { decisionPages, type SealedDecision } from './decision-pages.ts';
 import { isDecision, type Rejudged, rejudge } from './rejudge.ts';
 import { trialPolicies } from './trial-policies.ts';
 
-/** After this time the response reports how far it came; the caller continues from there. */
+/**
+ * After this time, the response reports the position that was reached, and the caller continues
+ * from there.
+ */
 const budgetMs = 10_000;
 const changesShown = 500;
 const unknownsShown = 50;
@@ -49,7 +52,7 @@ export async function backtest(
   }
 }
 
-/** Counts the results; its size is bounded. */
+/** Counts the results. The number of listed examples is bounded. */
 class Tally {
   readonly #policies: UncertainPolicies;
   readonly #counts = new Map<string, number>();

@@ -4,7 +4,7 @@ import { lastPositionBefore } from '../ledger/reading/event-rows.ts';
 import { headPosition } from '../ledger/reading/read-ledger.ts';
 import { readSealed } from '../ledger/reading/sealed-text.ts';
 
-/** A decision as sealed. */
+/** A decision, read from its sealed event. */
 export interface SealedDecision extends StoredDecision {
   readonly id: string;
   readonly chain_id: string;
@@ -31,7 +31,10 @@ interface DecisionPage {
 }
 
 const pageRows = 200;
-/** Positions per statement, so that a filter without matches does not make a statement long. */
+/**
+ * Number of positions that one statement reads, so that a filter without matches does not make a
+ * statement slow.
+ */
 const pagePositions = 5_000;
 
 /**

@@ -34,7 +34,7 @@ export async function observedDecisions(
   const window = windowOf(policy, { from, to });
   const tally = new ObservedTally(storedDefinition(policy.definition));
   const report = (complete: boolean) => tally.report(policy.id, window, complete);
-  // A draft that was never published has observed nothing.
+  // A policy that was never published has observed no decisions.
   if (policy.publishedAt === null && from === undefined && to === undefined) return report(true);
   const endsAt = clock.monotonic() + budgetMs;
   const pause = pauser(clock);
@@ -55,7 +55,7 @@ function windowOf({ publishedAt, archivedAt }: Policy, { from, to }: Window): Wi
   };
 }
 
-/** Counts decisions; bounded by the number of rules. */
+/** Counts decisions per rule; memory is bounded by the number of rules. */
 class ObservedTally {
   readonly #definition: PolicyDefinition;
   readonly #rules: ReadonlyMap<string, PolicyRule>;

@@ -53,7 +53,7 @@ function withApproval(event: SealedDecision, outcome: UncertainOutcome): Rejudge
     : outcome;
 }
 
-/** Allowed by a human's grant, but not by a passport bound to it. */
+/** True if a human's grant allowed the call without a passport bound to that grant. */
 function isByStandingGrant(event: SealedDecision): boolean {
   const isSatisfied = isAllowed(event) && event.reason_code === 'approval.satisfied';
   return isSatisfied && bindingOf(event) === 'unbound';
@@ -61,7 +61,7 @@ function isByStandingGrant(event: SealedDecision): boolean {
 
 /**
  * A standing grant covers a rule only within that rule's terms, which the event does not contain.
- * So it is kept for the same rule of the same version only.
+ * So the grant is assumed only if the same rule of the same policy version matches.
  */
 function withStandingGrant(event: SealedDecision, outcome: UncertainOutcome): Rejudged {
   if (outcome.decision !== 'require_approval') return outcome;
@@ -80,7 +80,10 @@ function isPermit(decision: Decision): boolean {
   return decision === 'allow' || decision === 'warn';
 }
 
-/** The call was allowed, so its approval was valid. In mode `warn` this cannot be known. */
+/**
+ * Whether the call was allowed, so that its approval was valid. In mode `warn` this cannot be
+ * known.
+ */
 function isAllowed({ decision, data }: SealedDecision): boolean {
   return decision === 'allow' || (decision === 'warn' && data.mode !== 'warn');
 }
@@ -103,7 +106,7 @@ function open(outcome: UncertainOutcome): Rejudged {
   return { ...outcome, decision: 'unknown', reasonCode: undefined };
 }
 
-/** In mode `warn` a denial is a warning, then and now. */
+/** In mode `warn` a denial is a warning, in the stored decision and in the new one. */
 function inMode(judged: Rejudged, { data }: SealedDecision): Rejudged {
   const { decision } = judged;
   if (data.mode !== 'warn' || decision === 'unknown' || isPermit(decision)) return judged;
@@ -113,8 +116,8 @@ function inMode(judged: Rejudged, { data }: SealedDecision): Rejudged {
 type Judge = (event: SealedDecision) => Rejudged;
 
 /**
- * Judges a stored decision in the mode that the policies raise it to. A decision made in `strict`
- * already met that mode's requirements.
+ * Judges a stored decision in the mode to which the policies raise its own mode. A decision made in
+ * `strict` already met that mode's requirements.
  */
 function inRaisedMode(event: SealedDecision, policies: UncertainPolicies, judge: Judge): Rejudged {
   if (event.data.mode === 'strict') return judge(event);

@@ -48,8 +48,8 @@ interface Rehearsal {
 const tracedRulesMax = 2_000;
 
 /**
- * Decides actions as preflight would, by the published policies or by candidates, without any
- * effect: effects are named and not executed.
+ * Decides actions as preflight would, by the published policies or by candidates. Effects of the
+ * decisions are reported but not executed.
  */
 export async function simulate(
   services: Services,
@@ -137,7 +137,10 @@ async function usageFor(
   return isBudgeted ? (usage ?? readUsage(services, action)) : undefined;
 }
 
-/** Looks for a standing grant before reporting an approval, without consuming it. */
+/**
+ * Looks for a standing grant before reporting that an approval is required, without consuming the
+ * grant.
+ */
 async function decideWithGrants(
   services: Services,
   action: Action,
@@ -163,7 +166,10 @@ async function actionAt(caller: Caller, request: SimulatedAction, index: number)
   }
 }
 
-/** A real decision claims the passport to learn whether it was used; here it is only looked up. */
+/**
+ * A real decision claims the passport to learn whether it was used. A simulation only looks up the
+ * claim.
+ */
 async function withPassportUse(
   services: Services,
   { tenantId }: Action,

@@ -20,7 +20,7 @@ export interface Trial {
   readonly beside: boolean;
 }
 
-/** The policies that would be active. Nothing is stored. */
+/** The policies that a trial evaluates. Nothing is stored. */
 export async function trialPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -91,7 +91,7 @@ async function parseAll(
   return parsed;
 }
 
-/** Names the invalid one of several policies. */
+/** Parses one of several policies; errors name the invalid policy. */
 function* parseAt(candidate: JsonObject, index: number): Steps<PolicyDefinition> {
   try {
     return yield* parsePolicyInSteps(candidate);

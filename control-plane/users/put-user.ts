@@ -41,7 +41,7 @@ export function userRecordOf({ id, email, role, updatedAt }: Verified<DirectoryU
   return { id, email, role, updated_at: updatedAt.toISOString() };
 }
 
-/** What policies know of a user. */
+/** Attributes of a user that policies can read. */
 export async function readUser(
   services: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,

@@ -18,7 +18,7 @@ export async function renewWrapping(
   for (const { id, wrapped } of rows) {
     if (wrapped === null) continue;
     const fresh = await kms.rewrap(wrapped);
-    // If another process was faster, its form holds the same key.
+    // If another process was faster, its wrapped form contains the same key.
     const where = { id, wrapped };
     const { count } = await db.vaultKey.updateMany({ where, data: { wrapped: fresh } });
     if (count > 0) renewed.push(id);

@@ -27,7 +27,7 @@ type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'ledger'>;
 interface Options {
   /** Maximum time to wait for control planes. Default: a minute. */
   readonly patienceMs?: number;
-  /** Called with what is being waited for, whenever that changes. */
+  /** Called with a description of the current step, whenever the step changes. */
   readonly onProgress?: (step: string) => void;
 }
 
@@ -36,8 +36,8 @@ const sweepsMax = 50;
 
 /**
  * Replaces the master key without downtime: announces the new key, activates it when every control
- * plane has it, and wraps all data keys again. It can be interrupted at any point and resumes when
- * run again. Throws a `SettingsError` with what the operator must do first.
+ * plane has it, and wraps all data keys again. The rotation can be interrupted at any point and
+ * resumes when run again. Throws a `SettingsError` that states what the operator must do first.
  */
 export async function rotateMasterKey(
   keys: OpenKeys,
@@ -185,7 +185,7 @@ async function recordInLedgers(
 
 type Holder = Awaited<ReturnType<typeof liveHolders>>[number];
 
-/** Waits for the running control planes. A killed one is ignored after half a minute. */
+/** Waits for the running control planes. A killed control plane is ignored after half a minute. */
 async function waitForHolders(
   pool: Deps['pool'],
   {

@@ -13,7 +13,7 @@ export interface VaultStatus {
     readonly state: string;
     readonly created_at: string;
     readonly retired_at: string | null;
-    /** Number of data keys that it wraps. */
+    /** Number of data keys that this key wraps. */
     readonly secrets: number;
   }[];
   /** Secrets that no key of this installation wraps. */
@@ -24,13 +24,13 @@ export interface VaultStatus {
     readonly keys: readonly string[];
     readonly active: string;
   }[];
-  /** Whether everything is wrapped by the active key. */
+  /** Whether the active key wraps every secret. */
   readonly is_settled: boolean;
 }
 
 /**
- * Lists the master keys, what they wrap, and which control planes have them. Reads the wrapping of
- * every secret.
+ * Lists the master keys, the number of secrets that each wraps, and the control planes that have
+ * them. Reads the envelope of every secret.
  */
 export async function vaultStatus(
   { keyring }: Pick<OpenKeys, 'keyring'>,

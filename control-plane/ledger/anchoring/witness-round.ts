@@ -19,7 +19,7 @@ interface Wait {
 /** Has witnesses cosign the newest checkpoint of every tenant. */
 export class WitnessRound {
   readonly #services: LedgerServices;
-  /** By tenant and witness: retries of a failing witness back off. */
+  /** Backoff of failing witnesses, keyed by tenant and witness. */
   readonly #waits = new Map<string, Wait>();
 
   constructor(services: LedgerServices) {
@@ -107,13 +107,13 @@ async function cosignNewest(
 interface Disagreement {
   readonly witness: Witness;
   readonly size: number;
-  /** How the ledger differs from the one that the witness signed. */
+  /** The ledger that the witness signed, worded for the message, as in `a larger one`. */
   readonly problem: string;
 }
 
 /**
- * The witness signed another history, so the database and its checkpoints were rolled back or
- * rewritten.
+ * Reports that a witness signed another history: the database and its checkpoints were rolled back
+ * or rewritten.
  */
 async function disagree(
   services: LedgerServices,
@@ -155,9 +155,9 @@ async function keep(
 }
 
 interface Question {
-  /** The signed note, as the ledger signed it. */
+  /** Signed note, without cosignatures. */
   readonly note: string;
-  /** Size that the witness is assumed to have signed last; 0: none. */
+  /** Size of the last checkpoint that the witness is assumed to have signed; 0: none. */
   readonly old: number;
   /** Consistency proof from the tree of size `old` to the note's tree. */
   readonly proof: readonly Buffer[];
@@ -166,9 +166,9 @@ interface Question {
 type WitnessAnswer =
   /** A verified signature line. */
   | { readonly outcome: 'cosigned'; readonly line: string }
-  /** The witness signed another size last. */
+  /** The last checkpoint that the witness signed does not have the size `old`. */
   | { readonly outcome: 'elsewhere'; readonly size: number }
-  /** The tree that the witness signed last is not a prefix of this tree. */
+  /** The tree that the witness signed last is not a prefix of the note's tree. */
   | { readonly outcome: 'inconsistent' }
   | { readonly outcome: 'refused'; readonly error: string };
 
@@ -191,7 +191,7 @@ async function askWitness(
   if (status === 409 && headers['content-type'] === 'text/x.tlog.size') return elsewhere(body);
   if (status === 422) return { outcome: 'inconsistent' };
   if (status !== 200) return { outcome: 'refused', error: `it answered ${status}` };
-  // A witness may send signatures of several keys; only its configured key counts.
+  // A witness may send signatures of several keys; only the configured key counts.
   const opened = openNote(`${note}${body}`, [verifier]);
   const line = opened?.verified.find((one) => one.verifier === verifier)?.line;
   return line === undefined

@@ -2,7 +2,7 @@ import { inclusionRanges, type LeafRange } from '../../../shared/ledger/merkle.t
 import type { Queryable } from '../sealing/read-state.ts';
 import { readRoots } from '../tree/nodes.ts';
 
-/** Bound of the cache. Proofs of neighbouring events share most nodes. */
+/** Maximum number of cached subtree roots. Proofs of neighbouring events share most of them. */
 const rootsMax = 100_000;
 
 /** Computes inclusion proofs in one tree; call it with positions in ascending order. */

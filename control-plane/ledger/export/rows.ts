@@ -48,7 +48,7 @@ SELECT chain.chain_id, ending.seq, ending.event_hash
      ORDER BY seq DESC LIMIT 1) AS ending
  ORDER BY chain.chain_id COLLATE "C"`;
 
-/** End of each chain when the ledger had `upTo` rows. */
+/** Head of each chain when the ledger had `upTo` rows. */
 export async function* readChainEnds(
   pool: Pool,
   tenantId: string,

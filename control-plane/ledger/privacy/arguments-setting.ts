@@ -17,8 +17,8 @@ interface Known {
 const known = new WeakMap<LedgerServices['db'], Map<string, Known>>();
 
 /**
- * Which form of arguments a tenant stores, at most one second old. If it cannot be read, the least
- * revealing form.
+ * Returns the form in which a tenant stores arguments, from a cache of at most one second. If the
+ * setting cannot be read, returns the least revealing form.
  */
 export async function argumentsSetting(
   { db, clock, log }: Pick<LedgerServices, 'db' | 'clock' | 'log'>,
@@ -44,7 +44,7 @@ export function forgetSetting(db: LedgerServices['db'], tenantId: string): void 
   known.get(db)?.delete(tenantId);
 }
 
-/** The setting if more than digest and shape is stored. */
+/** The tenant's setting; undefined if the tenant stores only digest and shape. */
 export async function keptArguments(
   tx: Pick<Transaction, 'evidenceSetting'>,
   tenantId: string,

@@ -7,7 +7,7 @@ import type { LedgerServices } from '../ledger-services.ts';
 /** An event with salted digests of arguments, and the data stored separately from it. */
 export interface SaltedEvent {
   readonly event: EvidenceEvent;
-  /** Base64. */
+  /** Salt of the digests, base64. */
   readonly salt: string;
   /** Redacted arguments, if the tenant stores them. */
   readonly args?: JsonObject | undefined;
@@ -50,7 +50,10 @@ export async function storeSalts(
   );
 }
 
-/** The user of the call, who may be the user of a passport instead of the sidecar's user. */
+/**
+ * The user that the call acted for, who may be the user of a passport instead of the sidecar's
+ * user.
+ */
 function userOf({ user_id: userId, data }: EvidenceEvent): string | null {
   return typeof data.acted_for === 'string' ? data.acted_for : (userId ?? null);
 }

@@ -2,17 +2,20 @@ import { hash } from 'node:crypto';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import type { Vault } from '../../platform/vault/vault.ts';
 
-/** Reading resumes strictly after this row. */
+/** The row that a cursor points to. Reading resumes strictly after this row. */
 interface CursorPlace {
   readonly position: number;
-  /** The row's chain and seq, which save a search when one chain is read; empty without a row. */
+  /**
+   * Chain and seq of the row, so that reading this chain needs no search. Empty if the cursor has
+   * only a position.
+   */
   readonly chainId: string;
   readonly seq: number;
 }
 
 export interface ReadCursor {
   readonly position: number;
-  /** The seq to resume after in this chain, if the cursor's row belongs to it. */
+  /** The seq to resume after, if the cursor's row belongs to this chain. */
   seqIn(chainId: string): number | undefined;
 }
 

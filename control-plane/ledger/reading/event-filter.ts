@@ -1,7 +1,9 @@
 import type { ExportFilters } from '../../../shared/ledger/bundle/statement.ts';
 import { columnText, type EventColumns } from '../../../shared/ledger/columns.ts';
 
-/** Each filter is an equality on one column, which is the first column of an index. */
+/**
+ * Filters and their columns. Each filter is an equality on one column, for which an index exists.
+ */
 const columns = {
   chain_id: 'chainId',
   agent_id: 'agentId',
@@ -20,7 +22,7 @@ export type FilteredColumns = Omit<EventColumns, 'eventId' | 'source'> & {
 /** A client's filters, in a form that both SQL and memory evaluate. */
 export interface EventFilter {
   readonly equalities: readonly { readonly column: FilterName; readonly value: string }[];
-  /** Whole milliseconds, like the times of events, so that no bound lies between two of them. */
+  /** Bounds in whole milliseconds, which is the resolution of event times. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
 }
@@ -43,7 +45,7 @@ export function passesAll({ equalities, fromMs, toMs }: EventFilter): boolean {
   return equalities.length === 0 && fromMs === undefined && toMs === undefined;
 }
 
-/** Gives the same result as the SQL condition. */
+/** Evaluates the filter in memory, with the same result as the SQL condition. */
 export function passes({ equalities, fromMs, toMs }: EventFilter, row: FilteredColumns): boolean {
   return (
     equalities.every(({ column, value }) => row[columns[column]] === value) &&
@@ -52,7 +54,7 @@ export function passes({ equalities, fromMs, toMs }: EventFilter, row: FilteredC
   );
 }
 
-/** Whether a time is later than the millisecond that `Date.parse` returns for it. */
+/** Whether a time has non-zero digits below the millisecond, which `Date.parse` drops. */
 function isWithinMs(time: string): boolean {
   return /\.\d{3}\d*[1-9]/.test(time);
 }

@@ -6,14 +6,14 @@ import { boundByBytes, pageBytesMax } from './page-bytes.ts';
 
 export interface EventsRead {
   readonly filter: EventFilter;
-  /** Undefined: from the beginning. */
+  /** Row to resume after; undefined: read from the beginning. */
   readonly after: ReadCursor | undefined;
   /** Last position to read. */
   readonly upTo?: number | undefined;
   readonly limit: number;
-  /** A page ends with the row whose text reaches this size. */
+  /** The row whose text makes the page reach this size is the page's last row. */
   readonly bytesMax?: number | undefined;
-  /** Additional SQL condition with a partial index of its own. */
+  /** Additional SQL condition, for which a partial index exists. */
   readonly among?: string | undefined;
 }
 
@@ -26,10 +26,9 @@ export interface EventRows {
 }
 
 /**
- * Reads up to `limit` rows in position order, fewer if they are large. With a latest time, the
- * ledger is read in two parts: up to a position before which nothing occurred later, without
- * comparing times; and after it by the time index. So a narrow period does not read the ledger to
- * its end.
+ * Reads up to `limit` rows in position order, fewer if they are large. If the filter has a latest
+ * time, rows before the first later event are read without comparing times, and all others by the
+ * time index, so that a narrow period does not read the ledger to its end.
  */
 export async function readEventRows(
   pool: Pool,
@@ -82,7 +81,7 @@ async function readStretch(
   return pageOf(rows, read.limit);
 }
 
-/** Rows after `lateStart` that occurred in the period; usually none. */
+/** Reads events of the period that were sealed after a later event; usually none. */
 async function readLate(
   pool: Pool,
   tenantId: string,
@@ -136,7 +135,7 @@ export async function lastPositionBefore(
 
 interface Start {
   readonly position: number;
-  /** Start within the chain, if one chain is read. */
+  /** Seq to read after, if only one chain is read. */
   readonly seq: number | undefined;
 }
 
@@ -157,7 +156,7 @@ WITH RECURSIVE search AS (
 SELECT max(low) AS seq FROM search`,
 };
 
-/** Last seq of a chain up to a position; both ascend together within a chain. */
+/** Last seq of a chain up to a position. Within a chain, seq and position ascend together. */
 async function lastSeqUpTo(
   pool: Pool,
   tenantId: string,
@@ -198,14 +197,14 @@ export interface Statement {
 
 /**
  * An expression that no index matches. Otherwise the planner would use the time index and sort,
- * although almost every row after the start passes.
+ * although almost every row after the start is in the period.
  */
 const unindexedTime = "(occurred_at + interval '0')";
 
 /** Statement for up to `limit` rows that pass a filter, from a start position. */
 export function eventsStatement(tenantId: string, read: EventsRead, start: Start): Statement {
   const { conditions, values, bind } = conditionsOf(tenantId, read, unindexedTime);
-  // A chain is read by its own index.
+  // If one chain is read, the index of chains gives its rows in seq order.
   const order = start.seq === undefined ? 'position' : 'seq';
   conditions.push(`${order} > ${bind(start.seq ?? start.position)}`);
   const rows = `SELECT ${columns} FROM evidence_row

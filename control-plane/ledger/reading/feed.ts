@@ -21,7 +21,9 @@ export interface FollowRequest {
 
 /** Streams sealed events to clients that follow a tenant's ledger. */
 export interface EvidenceFeed {
-  /** Call after each commit: wakes followers here and at other processes. Never throws. */
+  /**
+   * Call after each commit: wakes followers at this process and at other processes. Never throws.
+   */
   sealed(tenantId: string): void;
   /**
    * Opens a stream of server-sent events, or throws `evidence.cursor_invalid` or
@@ -36,7 +38,7 @@ export interface EvidenceFeed {
 
 interface Opened extends Pick<FollowRequest, 'signal' | 'isStillPermitted'> {
   readonly position: number;
-  /** End of the ledger when the stream was opened. */
+  /** Position of the ledger when the stream was opened. */
   readonly head: number;
   readonly filter: EventFilter;
 }
@@ -48,9 +50,9 @@ export interface FeedOptions {
   readonly aliveMs?: number;
   /** Interval of permission checks. */
   readonly permittedMs?: number;
-  /** Interval of database reads without a notification, for an unavailable bus. */
+  /** Interval of database reads while no notification arrives, in case the bus is unavailable. */
   readonly pollMs?: number;
-  /** Maximum of followers of one tenant's ledger at this process. */
+  /** Maximum number of followers of one tenant's ledger at this process. */
   readonly followersMax?: number;
 }
 
@@ -152,7 +154,7 @@ function announcerOf({ bus, log }: FeedDeps): (tenantId: string) => void {
   const announce = async (tenantId: string, state: { isAsked: boolean }) => {
     while (state.isAsked) {
       state.isAsked = false;
-      // Followers at other processes then read at their next poll.
+      // If the notification fails, followers at other processes read the events at their next poll.
       await bus.notify(topicOf(tenantId), '').catch((err: unknown) => {
         log.debug({ err, tenantId }, 'could not notify other processes of sealed events');
       });

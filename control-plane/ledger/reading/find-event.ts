@@ -3,8 +3,8 @@ import { idTimeMs } from '../../../shared/base/ids.ts';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 /**
- * Text of an event by its bare id, and its stored key. Sidecars choose the ids of their events, so
- * these are stored under the sidecar's name.
+ * Finds an event's text and stored key by its bare id. The key of a sidecar's event includes the
+ * sidecar, because sidecars choose the ids of their events.
  */
 export async function findEvent(
   pool: Pool,
@@ -26,7 +26,7 @@ export async function findEvent(
   return { key: row.event_id, canonical: row.canonical };
 }
 
-// The id contains its time, so the search reads only part of the ledger.
+// An event id contains the event's time, so the search reads only part of the ledger.
 const statement = `
 SELECT event_id, canonical FROM evidence_row WHERE tenant_id = $1 AND event_id = $2
 UNION ALL

@@ -19,7 +19,7 @@ interface Following {
 
 type Deps = Pick<Platform, 'pool' | 'vault'>;
 
-/** A stretch of the ledger as one follower receives it. */
+/** Consecutive rows of the ledger as one follower receives them. */
 interface Stretch {
   readonly chunk: string | Uint8Array;
   readonly upTo: number;
@@ -30,8 +30,8 @@ const pageRows = 200;
 const pageBytesMax = 1_048_576;
 
 /**
- * Serves one follower: recent rows from the tail, older ones from the database, and waits when
- * there are none. Ends when the follower disconnects or loses permission.
+ * Serves one follower: reads recent rows from the tail and older rows from the database, and waits
+ * when there are none. Ends when the follower disconnects or loses permission.
  */
 export async function* follow(
   deps: Deps,
@@ -69,7 +69,7 @@ function alive({ vault }: Deps, { tenantId }: Following, position: number): stri
   return aliveComment(writeCursor(vault, tenantId, { position, chainId: '', seq: 0 }));
 }
 
-/** The next segment; undefined if the tail no longer has it. */
+/** The next segment; undefined if the tail no longer contains the segment. */
 function fromTail({ tail, filter }: Following, position: number): Stretch | undefined {
   const segments = tail.after(position);
   if (segments === undefined) return undefined;
@@ -91,7 +91,8 @@ async function fromLedger(
   { tenantId, filter }: Following,
   position: number,
 ): Promise<Stretch> {
-  // Read first: rows become visible in position order, so later rows are after this position.
+  // Read before the rows: rows become visible in position order, so rows that are sealed meanwhile
+  // are after this position.
   const head = await headPosition(deps.pool, tenantId);
   if (head <= position) return { chunk: '', upTo: position };
   const after = { position, seqIn: () => undefined };

@@ -6,14 +6,14 @@ interface Page {
   readonly columns: string;
   /** Statement of the page without the size limit. */
   readonly rows: string;
-  /** Column of the order. */
+  /** Column that orders the rows. */
   readonly order: string;
   readonly bytesMax?: number | undefined;
 }
 
 /**
- * Statement for the first rows of a page that fit; each row ends with the number of rows the page
- * would have had.
+ * Statement for the first rows of a page, up to the size limit. The last column of each row is the
+ * number of rows that the page would have without this limit.
  */
 export function boundByBytes({ columns, rows, order, bytesMax = pageBytesMax }: Page): string {
   return `SELECT ${columns}, found

@@ -12,7 +12,7 @@ import { boundByBytes } from './page-bytes.ts';
 const pageRows = 1_000;
 const everything = Number.MAX_SAFE_INTEGER;
 
-/** Current end of a tenant's ledger. */
+/** Current position of a tenant's ledger. */
 export async function headPosition(connection: Queryable, tenantId: string): Promise<number> {
   const { rows } = await connection.query<{ position: string }>(
     'SELECT position FROM evidence_head WHERE tenant_id = $1',
@@ -161,8 +161,8 @@ export interface LedgerEnd {
 }
 
 /**
- * Reads what was sealed after a position, then head and chain ends, all in one snapshot, so that a
- * ledger that grows meanwhile does not look damaged.
+ * Reads the rows after a position, then the heads of the ledger and its chains. All are from one
+ * snapshot, so that a ledger that grows meanwhile does not look damaged.
  */
 export async function* readTail(
   pool: Pool,
@@ -197,7 +197,7 @@ async function readEnd(client: PoolClient, tenantId: string): Promise<LedgerEnd>
     values: [tenantId],
     rowMode: 'array',
   });
-  // Without a head the ledger was never begun, so existing rows belong to no ledger.
+  // Without a head row the ledger is empty, so existing rows do not belong to it.
   const { position, tree_root: treeRoot } = heads[0] ?? { position: 0, tree_root: emptyTreeRoot };
   return {
     head: { position: Number(position), treeRoot },

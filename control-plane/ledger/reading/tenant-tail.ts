@@ -4,7 +4,7 @@ import type { FilteredColumns } from './event-filter.ts';
 import { toRecord } from './list-events.ts';
 import { eventMessage } from './sse.ts';
 
-/** A row as every follower receives it, and the columns that filters compare. */
+/** A row's message for followers, and the columns that filters compare. */
 interface TailRow {
   readonly position: number;
   readonly columns: FilteredColumns;
@@ -67,7 +67,7 @@ export class TenantTail {
     this.#reading ??= this.#read();
   }
 
-  /** Resolves when there are more rows, the signal aborts, or the time is over. */
+  /** Resolves when there are more rows, the signal aborts, or `ms` milliseconds have passed. */
   async more(ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted || this.#isClosed) return;
     const { promise, resolve } = Promise.withResolvers<void>();

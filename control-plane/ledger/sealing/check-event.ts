@@ -11,11 +11,11 @@ const utcTime = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 
 /**
  * Maximum length of a canonical text, so that a batch of any events fits in memory: the longest
- * record of a sidecar plus its place.
+ * record of a sidecar plus the position and seq.
  */
 export const eventCharactersMax = 1_048_576 + 4_096;
 
-/** A valid event, serialised without its place in the ledger. */
+/** A valid event, serialised without its position and seq. */
 export interface SealableEvent {
   readonly event: EvidenceEvent;
   readonly text: EventText;
@@ -23,8 +23,8 @@ export interface SealableEvent {
 }
 
 /**
- * Throws `evidence.event_invalid` for an event that the database would reject, because it would
- * fail its whole batch.
+ * Throws `evidence.event_invalid` for an event that the database would reject, because such an
+ * event would fail its whole batch.
  */
 export function toSealable(tenantId: string, event: EvidenceEvent): SealableEvent {
   checkMembers(event);

@@ -5,20 +5,20 @@ import { flagDeadLetter, isFlagged, withoutFlag } from './dead-letter-flag.ts';
 
 /** An event to seal, and the callbacks of its caller. */
 export interface Entry extends SealableEvent {
-  /** Set if the event comes from the outbox; sealing deletes that row. */
+  /** Id of the outbox row that the event comes from, if any. Sealing deletes this row. */
   readonly outboxId?: string | undefined;
-  /** The caller keeps the event and sends it again until it is sealed. */
+  /** True if the caller keeps the event and sends it again until it is sealed. */
   readonly isKept?: boolean | undefined;
   settle(sealed: SealedEvent): void;
   fail(error: Error): void;
 }
 
 interface ClassifiedEntries {
-  /** Entries to seal, in order, each with further entries for the same event. */
+  /** Entries to seal, in order. `repeats` has the further entries for the same event. */
   readonly fresh: readonly Entry[];
   readonly repeats: ReadonlyMap<Entry, readonly Entry[]>;
   readonly alreadySealed: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
-  /** Another event has the same id. */
+  /** Entries whose id already belongs to a different event. */
   readonly conflicts: readonly Entry[];
 }
 
@@ -49,7 +49,7 @@ export function classifyEntries(
   return { fresh: [...firsts.values()], repeats, alreadySealed, conflicts };
 }
 
-/** Whether both have the same bytes at the same place, ignoring the late flag. */
+/** Whether the entry has the same bytes as the sealed event, ignoring the late flag. */
 function isSealedAs({ event, text }: Entry, sealed: SealedEvent): boolean {
   if (placedText(text, sealed.position, sealed.seq) === sealed.canonical) return true;
   const other = isFlagged(event) ? withoutFlag(event) : flagDeadLetter(event);

@@ -7,16 +7,16 @@ export interface End {
 }
 
 interface Found extends End {
-  /** Root that the database has signed for the confirmed position; undefined: none. */
+  /** Root in the signed head of the confirmed position; undefined: no batch ended there. */
   readonly confirmedRoot: string | undefined;
 }
 
 export const noEnd: End = { position: 0, treeRoot: `sha256:${emptyRoot.toString('hex')}` };
 
 /**
- * The highest position at which this process saw one tenant's ledger. A rolled-back database is
- * consistent and signed, so only this memory detects it; it therefore outlives the other cached
- * state.
+ * The highest position that this process saw in one tenant's ledger. A rolled-back database is
+ * consistent and signed, so only a comparison with this position detects the rollback; therefore it
+ * outlives the other cached state.
  */
 export class ConfirmedEnd {
   #end = noEnd;
@@ -26,7 +26,7 @@ export class ConfirmedEnd {
     return this.#end.position;
   }
 
-  /** Whether the last ledger read did not contain the confirmed end. */
+  /** Whether the ledger did not contain the confirmed end when it was last read. */
   get isLost(): boolean {
     return this.#isLost;
   }

@@ -1,6 +1,6 @@
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 
-/** An event whose sealing failed, until the outbox has it. */
+/** An event whose sealing failed and that the outbox has not stored yet. */
 export interface DeadLetter {
   readonly tenantId: string;
   readonly event: EvidenceEvent;

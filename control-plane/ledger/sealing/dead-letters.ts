@@ -5,8 +5,8 @@ import { keepDeadLetter } from './outbox.ts';
 import type { Queryable } from './read-state.ts';
 
 /**
- * Events that could not be sealed, until the outbox stores them to be sealed as late. The number is
- * bounded: a dropped event records a refusal only, and the log has it.
+ * Holds events that could not be sealed, until the outbox stores them to be sealed as late. The
+ * number is bounded: further events are dropped and logged. A dropped event records only a refusal.
  */
 export class DeadLetters {
   readonly #log: Log;

@@ -31,7 +31,8 @@ export async function isUnrecorded(
   await lockFor(tx, tenantId, `event ${eventId}`);
   const where = { tenantId_eventId: { tenantId, eventId } };
   const select = { eventId: true };
-  // The outbox first: an event that is sealed in between is then found in the ledger.
+  // Checks the outbox first: an event that is sealed between the two queries is then found in the
+  // ledger.
   if ((await tx.eventOutbox.findUnique({ where, select })) !== null) return false;
   return (await tx.evidenceRow.findUnique({ where, select })) === null;
 }

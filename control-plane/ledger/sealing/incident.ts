@@ -9,8 +9,8 @@ const rowIdCharactersMax = 300;
 export const ledgerChain = 'ledger:incidents';
 
 /**
- * Another event arrived under an id that is already sealed. The same content always makes the same
- * incident, so that repeats are recorded once.
+ * An event arrived under the id of a different event that is already sealed. The same content
+ * always makes the same incident, so that repeats are recorded once.
  */
 export function conflictIncident(event: EvidenceEvent, text: EventText): EvidenceEvent {
   const digest = sha256(`${text.head}${text.middle}${text.tail}`);
@@ -27,8 +27,8 @@ export function conflictIncident(event: EvidenceEvent, text: EventText): Evidenc
 }
 
 /**
- * An event was sealed although its caller was told that sealing failed, because the database's
- * response to the commit was lost.
+ * An event was sealed although its caller received an error, because the database's response to the
+ * commit was lost.
  */
 export function lateIncident(event: EvidenceEvent): EvidenceEvent {
   return {
@@ -43,7 +43,9 @@ export function lateIncident(event: EvidenceEvent): EvidenceEvent {
   };
 }
 
-/** An event in the outbox can no longer be read; the incident records what is known of it. */
+/**
+ * An event in the outbox can no longer be read; the incident records what is known about the event.
+ */
 export function unreadableIncident(
   eventId: string,
   text: string,

@@ -30,16 +30,19 @@ export interface Ledger {
    * Commits an event together with the change it proves. Call it inside the change's transaction.
    */
   record(tx: Transaction, tenantId: string, event: EvidenceEvent): Promise<void>;
-  /** Resolves once the event is sealed. Call it after that transaction, never inside one. */
+  /**
+   * Resolves once a recorded event is sealed. Call it after the transaction of `record`, never
+   * inside a transaction.
+   */
   sealed(tenantId: string, eventId: string): Promise<SealedEvent>;
-  /** Seals what waits for this tenant, as far as possible. Never rejects. */
+  /** Seals this tenant's waiting events, as far as possible. Never rejects. */
   retry(tenantId: string): Promise<void>;
   /**
    * Events whose sealing failed and that the database has not stored yet; they are in this
    * process's memory only.
    */
   unstored(tenantId: string): readonly { readonly event: EvidenceEvent; readonly reason: string }[];
-  /** Number of such events of all tenants. */
+  /** Number of unstored events of all tenants. */
   readonly unstoredCount: number;
 }
 
@@ -47,11 +50,13 @@ type LedgerDeps = Pick<Platform, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'
   /** For the keyed hashes of outbox rows. */
   readonly vault: OutboxVault;
   readonly forgeryMeter?: ForgeryMeter | undefined;
-  /** Called after each commit with the new end of a tenant's ledger. */
+  /** Called after each commit with the ledger's new position. */
   readonly onSealed?: (tenantId: string, position: number) => void;
-  /** Called when a ledger's end is not the signed one, so that nothing is sealed. */
+  /**
+   * Called when the stored head of a ledger does not match its signature. Nothing is then sealed.
+   */
   readonly onFork?: (tenantId: string) => void;
-  /** Called once when a ledger no longer contains what this process had sealed or read. */
+  /** Called once when a ledger no longer contains events that this process sealed or read. */
   readonly onRolledBack?: (tenantId: string, lost: End, ledgerPosition: number) => void;
   /** Position up to which an operator accepted a rollback; default: none. */
   readonly acceptedPosition?: (tenantId: string) => Promise<number>;
@@ -61,7 +66,7 @@ type LedgerDeps = Pick<Platform, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'
 export interface RunningLedger extends Ledger {
   /** Seals the outbox of every tenant, including rows of other processes. Never rejects. */
   drain(): Promise<void>;
-  /** Seals accepted events, and accepts no more. */
+  /** Stops accepting events, and seals those already accepted. */
   close(): Promise<void>;
 }
 
@@ -76,13 +81,13 @@ interface Tenant {
 }
 
 /**
- * Creates the ledger's writing side (design 8). Starts by sealing what an earlier run left in the
- * outbox.
+ * Creates the ledger's writing side (design 8). First seals the events that an earlier run left in
+ * the outbox.
  */
 export function createLedger(deps: LedgerDeps): RunningLedger {
   const { pool, clock, log, vault, forgeryMeter } = deps;
   const tenants = new Map<string, Tenant>();
-  // Kept for idle tenants too, because entries are small.
+  // Idle tenants keep their entries too, because entries are small.
   const confirmedEnds = new Map<string, ConfirmedEnd>();
   const deadLetters = new DeadLetters(log);
   let isClosed = false;
@@ -187,13 +192,13 @@ function newTenant(
   return { sealer, drain, usedAt: 0 };
 }
 
-/** Waits for all of them, so that each failure is reported for its own event. */
+/** Waits for all seals, so that each failure is reported for its own event. */
 async function settleAll(seals: readonly Promise<SealedEvent>[]): Promise<readonly SealedEvent[]> {
   const results = await Promise.allSettled(seals);
   const reasons = results.flatMap((result) =>
     result.status === 'rejected' ? [result.reason] : [],
   );
-  // Throws a retryable failure first, because the caller then sends all of them again.
+  // Throws a retryable failure first, because the caller then sends all events again.
   const passing = reasons.find((reason) => reason instanceof GatewayError && reason.kind.retryable);
   if (reasons.length > 0) throw passing ?? reasons[0];
   return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));

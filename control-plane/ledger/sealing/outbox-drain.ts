@@ -93,7 +93,7 @@ export class OutboxDrain {
         new Promise<void>((resolve) => {
           const onSealed = (row: SealedEvent) => {
             if (isForged) this.#reportForged(eventId);
-            // The expected event was not sealed, because its row was forged.
+            // The event that callers wait for was not sealed, because its outbox row was forged.
             if (isForged) failed.set(eventId, sealFailed(new Error('its outbox row was forged')));
             sealed.set(isForged ? sealable.event.id : eventId, row);
           };
@@ -136,8 +136,8 @@ export class OutboxDrain {
   }
 
   /**
-   * For events that are not in the page: another process sealed them, they are in a later page, or
-   * they were never recorded.
+   * Settles callers whose event is not in the page: another process sealed the event, it is in a
+   * later page, or it was never recorded.
    */
   async #settleUnknown(waiters: readonly Waiter[], isWhole: boolean): Promise<void> {
     const ids = waiters.map(({ eventId }) => eventId);
@@ -174,7 +174,7 @@ export class OutboxDrain {
 interface Round {
   readonly sealed: ReadonlyMap<string, SealedEvent>;
   readonly failed: ReadonlyMap<string, Error>;
-  /** The page held the whole outbox. */
+  /** True if the page held the whole outbox. */
   readonly isWhole: boolean;
 }
 

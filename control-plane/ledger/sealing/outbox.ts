@@ -13,7 +13,7 @@ export async function recordEvent(
   { tenantId, vault }: { readonly tenantId: string; readonly vault: OutboxVault },
   event: EvidenceEvent,
 ): Promise<void> {
-  // Rejects an event here that could not be sealed later.
+  // Throws now for an event that could not be sealed later.
   toSealable(tenantId, event);
   const row = { tenantId, eventId: event.id, event: JSON.stringify(event) };
   await tx.eventOutbox.create({ data: { ...row, mac: outboxMac(vault, row) } });
@@ -30,7 +30,10 @@ interface OutboxRow {
 
 export interface OutboxEvent extends SealableEvent {
   readonly outboxId: string;
-  /** The row failed its integrity check; the event to seal is an incident that reports it. */
+  /**
+   * True if the row failed its integrity check. The event to seal is then an incident that reports
+   * this failure.
+   */
   readonly isForged: boolean;
   /** Id that callers wait for: the id of the event as recorded. */
   readonly eventId: string;
@@ -61,7 +64,7 @@ function readEvent(tenantId: string, row: OutboxRow): SealableEvent {
   try {
     const recorded: unknown = JSON.parse(row.event);
     if (!isJsonObject(recorded)) throw new TypeError('not an object');
-    // toSealable checks every member that sealing reads.
+    // The cast is safe, because toSealable checks every member that sealing reads.
     const event = recorded as unknown as EvidenceEvent;
     return toSealable(tenantId, row.dead_lettered ? flagDeadLetter(event) : event);
   } catch {
@@ -71,7 +74,7 @@ function readEvent(tenantId: string, row: OutboxRow): SealableEvent {
 
 /**
  * Derived from the row only, so that each retry makes the same incident. The epoch replaces a time
- * that events cannot have.
+ * that is invalid in events.
  */
 function timeOf({ created_at: createdAt }: OutboxRow): string {
   const year = createdAt instanceof Date ? createdAt.getUTCFullYear() : Number.NaN;

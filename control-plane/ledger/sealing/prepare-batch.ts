@@ -16,7 +16,7 @@ export interface ChainHead {
  */
 export const batchRowsMax = 500;
 
-/** End of a tenant's ledger: position, tree, and the heads of the chains read so far. */
+/** Head of a tenant's ledger: position, tree, and the heads of the chains read so far. */
 export interface LedgerState {
   readonly position: number;
   readonly tree: Frontier;
@@ -30,10 +30,10 @@ export interface PreparedRow {
   readonly columns: EventColumns;
 }
 
-/** A batch as the ledger will hold it, unless another writer is first. */
+/** A batch to append. It is discarded if another writer appends first. */
 export interface PreparedBatch {
   readonly tenantId: string;
-  /** Position before the batch. */
+  /** Position of the ledger before the batch. */
   readonly after: number;
   readonly rows: readonly PreparedRow[];
   /** New heads of the changed chains. */
@@ -47,8 +47,9 @@ export interface PreparedBatch {
 const batchCharactersMax = 4 * eventCharactersMax;
 
 /**
- * Gives events, in order, position, seq, link and hash after `state`, up to the size of one batch.
- * `state` must contain every chain that they name. Pure: the same input gives the same batch.
+ * Assigns position, seq, link and hash to events, in order after `state`, up to the size of one
+ * batch. `state` must contain the head of every chain of these events. Pure: the same input gives
+ * the same batch.
  */
 export function prepareBatch(
   tenantId: string,
@@ -94,13 +95,13 @@ export function stateAfter(state: LedgerState, batch: PreparedBatch): LedgerStat
   };
 }
 
-/** Sums what a batch adds to budgets: one row per key. */
+/** Sums the amounts that a batch adds to budgets, one row per key. */
 class BatchTally {
   readonly #rows = new Map<string, Tally>();
 
   /**
-   * The caller of a late-sealed event was refused, so it does not count, unless the response was
-   * stored and a repeat can still receive it.
+   * A late-sealed event does not count, because its caller was refused. It does count if the
+   * response was stored, because a repeat can still receive that response.
    */
   add(event: EvidenceEvent): void {
     if (isFlagged(event) && event.data.answer_kept !== true) return;

@@ -8,13 +8,13 @@ export type Queryable = Pick<Pool | ClientBase, 'query'>;
 
 interface ReadState {
   readonly position: number;
-  /** Stored tree; `signature` proves whether it is the signed one. */
+  /** Stored tree, not verified yet; see `signature`. */
   readonly tree: Frontier;
   /** Root in the head row. */
   readonly treeRoot: string;
-  /** Detached JWS of the head at this position; undefined if no batch ended there. */
+  /** Detached JWS of the head at this position; undefined if no batch ends at this position. */
   readonly signature: string | undefined;
-  /** Root of the batch that ended at the confirmed position; undefined: none did. */
+  /** Root of the batch that ends at the confirmed position; undefined if there is none. */
   readonly confirmedRoot: string | undefined;
   readonly latestMs: number;
   /**
@@ -28,7 +28,7 @@ interface ReadState {
 interface Wanted {
   readonly chainIds: readonly string[];
   readonly eventIds: readonly string[];
-  /** Position up to which the ledger was known. */
+  /** Position whose root is returned as `confirmedRoot`. */
   readonly confirmedPosition: number;
 }
 
@@ -61,7 +61,7 @@ VALUES ($1, 0, '{}', $2) ON CONFLICT DO NOTHING`;
 
 type ExistingRow = [string, number, string, number, string, string, string];
 
-/** The stored end of a chain, and its last row. */
+/** The stored head of a chain, and the chain's last row. */
 type ChainRow = [
   chainId: string,
   ...kept: [number, string] | [null, null],
@@ -79,7 +79,7 @@ interface StateRow {
   readonly existing: readonly ExistingRow[];
 }
 
-/** Reads the end of a tenant's ledger; creates its head at first use. */
+/** Reads the head of a tenant's ledger; creates the head row at first use. */
 export async function readState(
   connection: Queryable,
   tenantId: string,
@@ -107,8 +107,8 @@ export async function readState(
 }
 
 /**
- * Throws `evidence.fork` if the stored end of a chain is not its last row, because the next row
- * links to that row.
+ * Throws `evidence.fork` if the stored head of a chain is not the chain's last row, because the
+ * next row links to that row.
  */
 function chainHead(chain: ChainRow, position: number): ChainHead {
   const [chainId, keptSeq, keptHash, seq, hash, lastPosition] = chain;

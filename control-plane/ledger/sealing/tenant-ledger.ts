@@ -20,37 +20,37 @@ import { writeBatch } from './write-batch.ts';
 export interface TenantLedgerDeps {
   readonly pool: Pool;
   readonly signingKeys: SigningKeys;
-  /** Of this tenant's ledger, for the lifetime of the process. */
+  /** Confirmed end of a tenant's ledger, kept for the lifetime of the process. */
   confirmedEnd(tenantId: string): ConfirmedEnd;
   /** Position up to which an operator accepted a rollback. */
   acceptedPosition(tenantId: string): Promise<number>;
-  /** Called once when the ledger no longer contains what it did before. */
+  /** Called once when the ledger no longer contains its confirmed end. */
   onRolledBack(tenantId: string, lost: End, ledgerPosition: number): void;
 }
 
 interface Attempt {
-  /** Check first whether the events are already sealed. */
+  /** True: check first whether the events are already sealed. */
   readonly isSuspicious: boolean;
-  /** Lock the head first, because this writer lost several races. */
+  /** True: lock the head first, because this writer lost several races. */
   readonly isLocking: boolean;
   readonly isPrepared: boolean;
 }
 
 /** Result of sealing entries together. */
 export interface Sealed {
-  /** Durable now. */
+  /** Entries whose events are now durable. */
   readonly results: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
   /** Entries that did not fit into the batch. */
   readonly left: readonly Entry[];
-  /** Another event has the same id. */
+  /** Entries whose id already belongs to a different event. */
   readonly conflicts: readonly Entry[];
 }
 
 const chainsMax = 10_000;
 
 /**
- * Appends to one tenant's ledger, with its end cached. The statement that writes a batch verifies
- * the cached position.
+ * Appends to one tenant's ledger, with the ledger's head cached. The statement that writes a batch
+ * verifies the cached position.
  */
 export class TenantLedger {
   readonly #tenantId: string;
@@ -80,7 +80,7 @@ export class TenantLedger {
 
   /** Seals entries. Returns undefined, without an effect, if another writer was first. */
   async seal(entries: readonly Entry[], attempt: Attempt): Promise<Sealed | undefined> {
-    // Before taking a connection, because this read may need the only one.
+    // Before taking a connection, because this read may need the only connection.
     if (this.#confirmed.isLost) {
       this.#confirmed.acceptLoss(await this.#deps.acceptedPosition(this.#tenantId));
     }
@@ -108,7 +108,8 @@ export class TenantLedger {
       await client.query('SELECT 1 FROM evidence_head WHERE tenant_id = $1 FOR UPDATE', [
         this.#tenantId,
       ]);
-      // Reads again under the lock, which excludes other writers.
+      // Drops the cached state, so that it is read again under the lock, which excludes other
+      // writers.
       this.forget();
       const result = await work(client);
       await client.query('COMMIT');
@@ -117,7 +118,8 @@ export class TenantLedger {
       failure = error instanceof Error ? error : new Error(String(error));
       throw error;
     } finally {
-      // A failed connection is closed, which rolls back, instead of returned to the pool.
+      // Closes a failed connection, which rolls the transaction back, instead of returning it to
+      // the pool.
       client.release(failure);
     }
   }
@@ -202,8 +204,8 @@ export class TenantLedger {
       read = await readState(connection, this.#tenantId, { ...wanted, chainIds });
     }
     if (this.#state === undefined && !this.#isSigned(read)) {
-      // Another replica may have signed it with a new key. Under the lock the keys were read
-      // already.
+      // Another replica may have signed the head with a new key. Under the lock, the keys were
+      // already read.
       if (!isLocking) await this.#readKeys();
       if (!this.#isSigned(read)) throw new GatewayError('evidence.fork');
     }
@@ -221,15 +223,15 @@ export class TenantLedger {
   #isSigned(read: Awaited<ReturnType<typeof readState>>): boolean {
     const { position, tree, treeRoot, signature = '' } = read;
     const tree_root = rootText(tree);
-    // The next statement compares with this root.
+    // The statement that writes the batch compares the head row with this root.
     if (treeRoot !== tree_root) return false;
     if (position === 0) return true;
     return verifyHead({ tenant: this.#tenantId, position, tree_root }, signature, this.#keys);
   }
 
   /**
-   * Refuses a rolled-back ledger, although it is signed, because appending would hide the missing
-   * part.
+   * Throws for a rolled-back ledger, even with a valid signature, because appending would hide the
+   * missing part.
    */
   #assertHeld(read: Awaited<ReturnType<typeof readState>>): void {
     const { position, confirmedRoot } = read;

@@ -13,9 +13,12 @@ import { type Sealed, TenantLedger, type TenantLedgerDeps } from './tenant-ledge
 
 export interface SealerDeps extends TenantLedgerDeps {
   readonly log: Log;
-  /** Called after each commit with the new end of the ledger. */
+  /** Called after each commit with the ledger's new position. */
   onSealed(tenantId: string, position: number): void;
-  /** Called when the stored end of the ledger is not the signed one; nothing is appended to it. */
+  /**
+   * Called when the stored head of the ledger does not match its signature. Nothing is then
+   * appended.
+   */
   onFork(tenantId: string): void;
   readonly meter?: SealMeter | undefined;
   /**
@@ -26,7 +29,7 @@ export interface SealerDeps extends TenantLedgerDeps {
 
 const triesMax = 3;
 const firstPauseMs = 50;
-/** After this many lost races a batch locks the head. */
+/** After losing this many races to other writers, a batch locks the head. */
 const racesMax = 3;
 
 /**
@@ -58,7 +61,7 @@ export class TenantSealer {
   }
 
   async #run(): Promise<void> {
-    // Includes events that arrive in the same turn of the event loop.
+    // Waits, so that the batch includes events that arrive in the same turn of the event loop.
     await Promise.resolve();
     while (this.#queue.length > 0) {
       await this.#sealAll(this.#queue.splice(0, batchRowsMax));
@@ -80,7 +83,10 @@ export class TenantSealer {
     }
   }
 
-  /** Retries until the batch is in the ledger or the failure does not pass soon. */
+  /**
+   * Retries until the batch is in the ledger. Throws after `triesMax` failures, or at once if the
+   * database rejects the data.
+   */
   async #persist(entries: readonly Entry[]): Promise<Sealed> {
     let isSuspicious = false;
     let races = 0;
@@ -173,7 +179,7 @@ export class TenantSealer {
       this.#deps.onFork(this.#tenantId);
     }
     for (const entry of entries) {
-      // An event in the outbox or in a sidecar's spool stays there.
+      // An event in the outbox or in a sidecar's spool stays there, so it needs no dead letter.
       if (entry.outboxId === undefined && entry.isKept !== true) {
         const event = isFlagged(entry.event) ? withoutFlag(entry.event) : entry.event;
         this.#deps.onDeadLetter(this.#tenantId, event, reason);
@@ -184,8 +190,8 @@ export class TenantSealer {
 }
 
 /**
- * Why a batch could not be written. `duplicate`: an event of it is already sealed. `data`: the
- * database rejects an event's content. `passing`: a transient failure, such as no connection, a
+ * Why a batch could not be written. `duplicate`: an event of the batch is already sealed. `data`:
+ * the database rejects an event's content. `passing`: a transient failure, such as no connection, a
  * time-out, a failover, or no signing key. `plan`: connections share a session (embedded database,
  * poolers), so a prepared statement belongs to another connection.
  */

@@ -66,7 +66,7 @@ function rowValues({ sealed, columns }: PreparedRow): unknown[] {
   ];
 }
 
-/** No values if no decision counts; then the statement has no budget part. */
+/** Empty if no decision of the batch counts for a budget. The statement then has no budget part. */
 function tallyValues({ tally }: PreparedBatch): unknown[] {
   if (tally.length === 0) return [];
   return [
@@ -140,7 +140,7 @@ WITH moved AS (
 SELECT count(*)::int AS moved FROM moved`;
 }
 
-/** Its parameters come after the rows' parameters. */
+/** The statement's budget part. Its parameters come after the rows' parameters. */
 function countedText(before: number): string {
   const types = ['text', 'text', 'int', 'text', 'text', 'float8'];
   const lists = types.map((type, at) => `$${before + at + 1}::${type}[]`).join(', ');

@@ -5,8 +5,9 @@ export interface Checkpoint {
   readonly size: number;
   /** 32 bytes. */
   readonly root: Buffer;
-  /** Thumbprint of the signing key; `vkey` is the same key as a note verifier key. */
+  /** Thumbprint of the signing key. */
   readonly kid: string;
+  /** The signing key as a note verifier key. */
   readonly vkey: string;
   readonly createdAt: Date;
 }

@@ -40,7 +40,7 @@ export async function checkpointNow(
     }
     await checkExtends(services, tenantId, { newest, end });
     const made = await sign(services, tenantId, { after: newest?.size, end });
-    // Another replica was first, so its checkpoint must be compared again.
+    // Another replica stored a checkpoint first, so the ledger must be compared with that one.
     if (made !== undefined) return made;
   }
   throw new GatewayError('store.unavailable', {
@@ -91,8 +91,8 @@ interface Step {
 }
 
 /**
- * Verifies that a batch signed this end, that the rows produce it, and that it extends the previous
- * checkpoint.
+ * Verifies that a batch signed this head, that the rows produce the head, and that the head extends
+ * the previous checkpoint.
  */
 async function checkExtends(
   services: CheckpointServices,
@@ -162,13 +162,13 @@ function refuse(
 
 interface NewCheckpoint {
   readonly checkpoint: Checkpoint;
-  /** Size of the checkpoint that it extends; undefined: there was none. */
+  /** Size of the previous checkpoint; undefined: there was none. */
   readonly after: number | undefined;
 }
 
 /**
  * Stores a checkpoint and queues it for the tenant's webhook. Returns false, without an effect, if
- * a newer checkpoint exists than the one it was compared with.
+ * a newer checkpoint was stored after the comparison.
  */
 async function insertCheckpoint(
   services: Pick<LedgerServices, 'db' | 'vault' | 'clock' | 'log'>,
@@ -215,7 +215,10 @@ async function pushCheckpoint(
   });
 }
 
-/** An unreadable webhook must not prevent checkpoints. */
+/**
+ * Whether the webhook receives checkpoints. Unreadable settings count as no, because they must not
+ * prevent checkpoints.
+ */
 function keepsCheckpoints({ vault, log }: PushServices, tenantId: string, sealed: string): boolean {
   try {
     const text = vault.open(sealed, installPlace(tenantId, channel)).toString('utf8');

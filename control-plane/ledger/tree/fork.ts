@@ -12,14 +12,16 @@ interface Fork {
   /** Size of the newest checkpoint, which stays valid. */
   readonly size: number;
   readonly problem: string;
-  /** Recorded once for each value; default: checkpoint and problem. */
+  /**
+   * Deduplication key: the fork is recorded once for each value. Default: checkpoint and problem.
+   */
   readonly once?: string | undefined;
 }
 
 type ForkServices = Pick<LedgerServices, 'db' | 'ledger' | 'vault' | 'clock' | 'log'>;
 
 /**
- * Reports that the ledger is not the signed one: in the log, in the ledger (once for each
+ * Reports that the ledger does not match its signatures: in the log, in the ledger (once for each
  * checkpoint and problem), and to the caller as `evidence.fork`.
  */
 export async function refuseFork(

@@ -96,8 +96,8 @@ interface ProvedTree {
 }
 
 /**
- * The tree of the requested size, otherwise of the newest checkpoint, or of a new one if that is
- * too small.
+ * Returns the tree of the requested size. Without a size: the tree of the newest checkpoint, or of
+ * a new checkpoint if the newest is smaller than `covers`.
  */
 async function treeOf(
   services: CheckpointServices,
@@ -125,7 +125,10 @@ async function checkpointOf(
   return stored && openStored(services, tenantId, stored);
 }
 
-/** A failing proof means that rows, stored hashes or checkpoints were changed. */
+/**
+ * Returns the proof, or reports a fork. A failing proof means that rows, stored hashes or
+ * checkpoints were changed.
+ */
 async function provedOr<Result>(
   services: CheckpointServices,
   tenantId: string,

@@ -62,7 +62,7 @@ function toStored(row: NoteRow): StoredNote {
   return { size: Number(row.size), note, createdAt, cosignatures };
 }
 
-/** End of a ledger, with the signature of its last batch. */
+/** Head of a ledger, with the signature of its last batch. */
 export interface SignedEnd {
   readonly size: number;
   readonly root: Buffer;

@@ -40,7 +40,9 @@ function entryOf(eventHash: string): Buffer {
   return Buffer.concat([length, entry]);
 }
 
-/** Range of hashes at its level; throws if the tree does not have the tile yet. */
+/**
+ * Range of the tile's hashes at the tile's level; throws if the tree does not have the tile yet.
+ */
 async function rangeOf(
   { pool }: CheckpointServices,
   tenantId: string,

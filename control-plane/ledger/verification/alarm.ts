@@ -7,24 +7,24 @@ import { ledgerChain } from '../sealing/incident.ts';
 import { newEvent } from '../sealing/new-event.ts';
 
 interface Alarm {
-  /** Of the event and of the message. */
+  /** Type of the event and of the message. */
   readonly type: 'chain_verification_failed' | 'evidence.rolled_back';
-  /** Identifies the case: webhooks get one message about it in an hour. */
+  /** Identifies the case. Webhooks get one message per case and hour. */
   readonly key: string;
   readonly data: JsonObject;
-  /** The event is recorded once for the case, and the message sent once. */
+  /** True: one event and one message per case. False: an event on every call. */
   readonly isOnce?: boolean | undefined;
-  /** Changed with it, in the same transaction, each time. */
+  /** Further changes, made on every call in the same transaction. */
   readonly also?: ((tx: Transaction) => Promise<void>) | undefined;
 }
 
 const quietMs = 60 * 60_000;
 
 /**
- * Something is wrong with the ledger itself: an event on its own chain, and a message to whoever
- * the tenant wants told. Both are committed before sealing is tried, for a ledger that is damaged
- * may take nothing more. The first event of a case has an id that the case determines, so that
- * repeats are recognised in the database. Never rejects.
+ * Reports a damaged ledger: an event on the chain of ledger incidents, and a notification. Both are
+ * committed before sealing is tried, because a damaged ledger may accept no more events. The first
+ * event of a case has an id derived from the case, so that the database detects repeats. Never
+ * rejects.
  */
 export async function raiseAlarm(
   services: LedgerServices,

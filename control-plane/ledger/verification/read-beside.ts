@@ -5,7 +5,10 @@ import type { Stretch } from '../reading/read-ledger.ts';
 import type { Queryable } from '../sealing/read-state.ts';
 import { readCheckpoint } from './read-checkpoint.ts';
 
-/** The checkpoints that are kept of positions in a stretch, in order; each opened with the tenant's keys. */
+/**
+ * Reads the stored checkpoints of a stretch, in position order, each verified with the tenant's
+ * keys.
+ */
 export async function readStoredCheckpoints(
   connection: Queryable,
   { tenantId, keys }: { readonly tenantId: string; readonly keys: readonly PublicJwk[] },
@@ -27,9 +30,9 @@ export async function readStoredCheckpoints(
 }
 
 /**
- * Where the chains of these rows stood before them, of chains not known yet: for a verification
- * that begins in the middle. What is read here was read by the one before, or is found by the next
- * that reads the whole.
+ * For a verification that starts inside the ledger: reads the heads that the chains of these rows
+ * had before the start. An earlier verification covered these heads; if they changed since, the
+ * next verification of the whole ledger detects the change.
  */
 export async function readStarts(
   connection: Queryable,

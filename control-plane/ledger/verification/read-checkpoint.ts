@@ -3,8 +3,9 @@ import { openCheckpoint } from '../../../shared/ledger/checkpoint.ts';
 import type { Checkpoint } from '../../../shared/ledger/verification/ledger-source.ts';
 
 /**
- * What a checkpoint says of a tenant's ledger; undefined unless one of the tenant's keys signed it.
- * The name of the installation in it may have changed since, the tenant's cannot.
+ * Reads position and root from a checkpoint of a tenant's ledger; undefined unless one of the
+ * tenant's keys signed it. The installation name in the note is ignored, because it may have
+ * changed since.
  */
 export function readCheckpoint(
   note: string,

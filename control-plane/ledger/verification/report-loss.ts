@@ -5,9 +5,9 @@ import { raiseAlarm } from './alarm.ts';
 import { changeIn, readVerification } from './verification-state.ts';
 
 interface Loss extends End {
-  /** Where the ledger ends now. */
+  /** Position at which the ledger ends now. */
   readonly ledgerPosition: number;
-  /** Who knows of the lost end, and how, as in `a sidecar was told`. */
+  /** Observer of the lost end, worded for the message, as in `a sidecar was told`. */
   readonly observation: string;
   readonly data?: JsonObject | undefined;
 }

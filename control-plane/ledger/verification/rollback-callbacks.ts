@@ -3,7 +3,10 @@ import type { End } from '../sealing/confirmed-end.ts';
 import { reportLoss } from './report-loss.ts';
 import { readVerification } from './verification-state.ts';
 
-/** Callbacks of the sealer: it reports a ledger that was rolled back, and asks which loss was accepted. */
+/**
+ * Callbacks of the sealer: one reports a rolled-back ledger, the other reads which loss an operator
+ * accepted.
+ */
 export function rollbackCallbacks(services: () => LedgerServices) {
   return {
     onRolledBack(tenantId: string, lost: End, ledgerPosition: number): void {

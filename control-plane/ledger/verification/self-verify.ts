@@ -6,13 +6,13 @@ import { noteVerified, reportFailure, verifyChain } from './verify-chain.ts';
 import { verifyRows } from './verify-rows.ts';
 
 const hourMs = 3_600_000;
-/** How often it is looked what is due. */
+/** Interval of checking which verifications are due. */
 const roundMs = 30_000;
 
-/** By tenant: since when this process has left a verification that is due to another one. */
+/** By tenant: time at which this process first left a due verification to another replica. */
 type Left = Map<string, number>;
 
-/** Verifies every tenant's ledger again and again, whether anybody asks or not. */
+/** Verifies every tenant's ledger periodically. */
 export function startSelfVerification(services: LedgerServices, intervalMs = roundMs): Rounds {
   const left: Left = new Map();
   return startRounds(
@@ -24,13 +24,13 @@ export function startSelfVerification(services: LedgerServices, intervalMs = rou
   );
 }
 
-/** One tenant after another: nobody waits for it. Every replica may do so at the same time. */
+/** Verifies the due ledgers one after another. Every replica may run this at the same time. */
 export async function verifyDue(services: LedgerServices, left: Left = new Map()): Promise<void> {
   const { rows } = await services.pool.query<{ tenant_id: string }>(
     'SELECT tenant_id FROM evidence_head ORDER BY tenant_id',
   );
   for (const { tenant_id: tenantId } of rows) {
-    // A ledger that cannot be read must not keep the others from being verified.
+    // A ledger that cannot be read must not prevent the verification of the others.
     await verifyIfDue(services, tenantId, left).catch((err: unknown) =>
       services.log.warn({ err, tenantId }, 'a ledger could not be verified'),
     );
@@ -42,7 +42,7 @@ async function verifyIfDue(services: LedgerServices, tenantId: string, left: Lef
   const state = await readVerification(services, tenantId);
   const nowMs = clock.now();
   const isWholeDue = nowMs - state.wholeAtMs >= config.verifyWholeHours * hourMs;
-  // What is known to be wrong stays so until the whole was read again.
+  // Only a verification of the whole ledger can clear a known problem.
   const isDue = state.problem === null && nowMs - state.verifiedAtMs >= config.verifyMs;
   if (!isWholeDue && !isDue) {
     left.delete(tenantId);
@@ -65,9 +65,9 @@ async function verifyIfDue(services: LedgerServices, tenantId: string, left: Lef
 }
 
 /**
- * One replica verifies in an interval: if it dies, another one does in the next. The bus only
- * shares the work out. After two intervals without a verification its answer no longer counts,
- * because otherwise a writer in Redis could prevent all verification.
+ * Lets one replica verify per interval. If it crashes, another one verifies in the next interval.
+ * After two intervals without a verification the bus is ignored, because otherwise a writer in
+ * Redis could prevent all verification.
  */
 async function takeTurn(
   { bus, clock, config: { verifyMs } }: LedgerServices,

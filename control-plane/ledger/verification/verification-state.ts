@@ -14,21 +14,21 @@ const problemForm = z.object({
 });
 type KnownProblem = z.output<typeof problemForm>;
 
-/** What is known of a ledger from the verifications before. */
+/** Results of the earlier verifications of a ledger. */
 export interface VerificationState {
   readonly upTo: VerifiedUpTo;
   readonly verifiedAtMs: number;
-  /** When the whole ledger was read last. */
+  /** Time of the last verification of the whole ledger. */
   readonly wholeAtMs: number;
-  /** Found by the last verification of the whole; nothing but another one takes it back. */
+  /** Problem that a verification found. Only a verification of the whole ledger clears it. */
   readonly problem: KnownProblem | null;
-  /** The highest position that was acknowledged to a sidecar and is gone; 0: none. */
+  /** Highest acknowledged position that the ledger no longer contains; 0: none. */
   readonly lostPosition: number;
-  /** Up to here somebody accepted the loss. */
+  /** Position up to which an operator accepted the loss. */
   readonly acceptedPosition: number;
 }
 
-/** Before the first verification: nothing is known, and everything is due. */
+/** State before the first verification: everything is due. */
 export const unverified: VerificationState = {
   upTo: { tree: new Frontier(), latestMs: Number.NEGATIVE_INFINITY },
   verifiedAtMs: 0,
@@ -40,7 +40,7 @@ export const unverified: VerificationState = {
 
 type StateDeps = Pick<LedgerServices, 'db' | 'vault' | 'log'>;
 
-/** A row that somebody else wrote is as good as none: then the whole ledger is read again. */
+/** Ignores a row that fails its integrity check, so that the whole ledger is verified again. */
 export async function readVerification(
   services: StateDeps,
   tenantId: string,
@@ -53,7 +53,7 @@ export async function readVerification(
   return unverified;
 }
 
-/** Changes what is known, from what is known now, whoever else does so at the same time. */
+/** Changes the state under a lock, so that no concurrent change is lost. */
 export async function changeVerification(
   services: StateDeps,
   tenantId: string,

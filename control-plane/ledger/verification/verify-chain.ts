@@ -11,15 +11,15 @@ import { changeVerification, readVerification } from './verification-state.ts';
 import { verifyRows } from './verify-rows.ts';
 
 interface Wanted {
-  /** A signed note that somebody kept outside. */
+  /** Signed note of a checkpoint that was kept outside this installation. */
   readonly checkpoint?: string | undefined;
   readonly isPatient?: boolean | undefined;
 }
 
 /**
- * Verifies a tenant's whole ledger from its canonical texts. A failure is an incident, sealed as
- * `chain_verification_failed` and told to whoever is to be told; the report is returned regardless
- * of whether that succeeds.
+ * Verifies a tenant's whole ledger from its canonical texts. A failure is sealed as
+ * `chain_verification_failed` and queued as a notification; the report is returned even if that
+ * fails.
  */
 export async function verifyChain(
   services: LedgerServices,
@@ -35,7 +35,7 @@ export async function verifyChain(
   return report;
 }
 
-/** The report alone, of the whole ledger, without leaving a trace. */
+/** Verifies the whole ledger, and records nothing. */
 export async function verifyStored(
   services: Pick<LedgerServices, 'pool' | 'signingKeys'>,
   tenantId: string,
@@ -43,7 +43,10 @@ export async function verifyStored(
   return (await verifyRows(services, { tenantId })).report;
 }
 
-/** What was verified before must still be there: nobody but this program can have written that down. */
+/**
+ * End of the last verification, which the ledger must still contain. A MAC proves that the control
+ * plane stored it.
+ */
 function checkpointOf({ tree }: VerifiedUpTo): Checkpoint {
   return { position: tree.size, treeRoot: `sha256:${tree.root().toString('hex')}` };
 }
@@ -67,7 +70,7 @@ interface Verified {
   readonly isWhole: boolean;
 }
 
-/** Keeps how far the ledger was verified, so that the next verification need not begin anew. */
+/** Stores how far the ledger was verified, so that the next verification can start there. */
 export async function noteVerified(
   services: Pick<LedgerServices, 'db' | 'vault' | 'log' | 'clock'>,
   tenantId: string,
@@ -90,7 +93,10 @@ export async function noteVerified(
   }
 }
 
-/** What nobody of this tenant signed says nothing about its ledger, and must raise no alarm. */
+/**
+ * Throws for a note that no key of this tenant signed. Such a note proves nothing about the ledger,
+ * so it must raise no alarm.
+ */
 async function genuine(
   { signingKeys }: Pick<LedgerServices, 'signingKeys'>,
   tenantId: string,

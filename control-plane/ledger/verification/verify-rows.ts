@@ -19,24 +19,28 @@ import {
 } from '../reading/read-ledger.ts';
 import { readStarts, readStoredCheckpoints } from './read-beside.ts';
 
-/** Signatures of older batches add nothing: the newest ones cover the rows of all of them. */
+/**
+ * Number of newest batches whose signatures are verified. They cover the rows of all older batches.
+ */
 const signaturesMax = 1_000;
-/** As long as more than this was sealed meanwhile, catch up before looking at the end. */
+/** While more rows than this were sealed meanwhile, they are read before the final snapshot. */
 const tailRowsMax = 500;
-/** A verification that nobody waits for leaves this many times as long to others as it takes. */
+/** A background verification pauses this many times as long as it works. */
 const patience = 3;
 
 interface Wanted {
   readonly tenantId: string;
-  /** From outside, found genuine. */
+  /** Verified checkpoints that the ledger must contain. */
   readonly checkpoints?: readonly Checkpoint[] | undefined;
-  /** Undefined: the whole ledger. */
+  /** End of an earlier verification, to start from; undefined: verify the whole ledger. */
   readonly from?: VerifiedUpTo | undefined;
-  /** Nobody waits for it. */
+  /** True for a background verification, which pauses between pages. */
   readonly isPatient?: boolean | undefined;
 }
 
-/** Verifies a tenant's ledger, or what was sealed after an earlier verification, without leaving a trace. */
+/**
+ * Verifies a tenant's whole ledger, or the rows after an earlier verification, and records nothing.
+ */
 export async function verifyRows(
   { pool, signingKeys }: Pick<LedgerServices, 'pool' | 'signingKeys'>,
   wanted: Wanted,
@@ -67,7 +71,7 @@ function readLedger(pool: Pool, keys: readonly PublicJwk[], wanted: Wanted) {
   let end: LedgerEnd = { head: undefined, chainEnds: [] };
   return {
     async *pages(): AsyncGenerator<LedgerPage> {
-      // Rows before the first position are shown by some filters, so they must be seen here.
+      // Some filters would show rows before the first position, so the verification must read them.
       let after = start === 0 ? Number.MIN_SAFE_INTEGER : start;
       for (
         let upTo = await headPosition(pool, tenantId);

@@ -7,7 +7,10 @@ export interface Caller {
   readonly tenantId: string;
   /** Person or service of the key, or `sidecar:<id>`. */
   readonly principal: string;
-  /** Principals whose keys led to this key (see control-plane/keys); absent for sidecars. */
+  /**
+   * Principals whose keys created this key, directly or through other keys (see
+   * control-plane/keys); absent for sidecars.
+   */
   readonly mintedBy?: readonly string[] | undefined;
   readonly role: string;
   readonly scope: 'tenant' | 'gateway';

@@ -12,7 +12,8 @@ interface DevKey {
   readonly principal: string;
 }
 
-// Less strict than generated keys and without a checksum, because these are written by hand.
+// Less strict than the form of generated keys, and without a checksum, because development keys are
+// written by hand.
 const keyForm = /^apk_[0-9A-Za-z_-]{4,128}$/;
 const tenantForm = /^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$/;
 const principalForm = /^[\p{L}\p{N}][\p{L}\p{N} ._@+/-]{0,99}$/u;

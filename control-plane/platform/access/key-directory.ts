@@ -39,7 +39,10 @@ interface KeyDirectory {
 
 const directories = new WeakMap<Platform, KeyDirectory>();
 
-/** The services' single key directory, shared so that revocation reaches its cache. */
+/**
+ * The services' single key directory. All code shares it, so that a revocation reaches the
+ * directory's cache.
+ */
 export function keyDirectory(services: Platform): KeyDirectory {
   const existing = directories.get(services);
   if (existing !== undefined) return existing;
@@ -53,7 +56,7 @@ export function hashApiKey(vault: Platform['vault'], key: string): string {
   return vault.mac('api_key', key);
 }
 
-/** The cache uses a plain hash, which costs a tenth of the keyed one on every request. */
+/** The cache uses a plain hash, which costs a tenth of the keyed hash. */
 const indexOf = (key: string): string => digest('sha256', key, 'base64');
 
 function createKeyDirectory(services: Platform): KeyDirectory {
@@ -139,7 +142,10 @@ async function readKey(services: Platform, hash: string): Promise<Known | undefi
   };
 }
 
-/** Coarse and not awaited, because a write per request would cost too much. */
+/**
+ * Records the last use of a key. The time is coarse and the write is not awaited, because a write
+ * per request would cost too much.
+ */
 function recordUse(
   services: Platform,
   { id, lastUsedAt }: { readonly id: string; readonly lastUsedAt: Date | null },

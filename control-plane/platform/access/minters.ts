@@ -5,14 +5,15 @@ import { claimsOf } from '../signed-store/verified.ts';
 import type { ApiKey } from '../store/generated/client.ts';
 import { parseDevKeys } from './dev-keys.ts';
 
-/** Maker of a key that was created on the database itself. */
+/** Recorded as the creator of a key that was created directly on the database. */
 export const operator = 'operator';
 
 type Deps = Pick<Platform, 'config' | 'db'>;
 
 /**
- * Principals whose keys led to a key, as recorded and signed when it was made. For an older key
- * only its maker's name is known, so all keys of that name are followed.
+ * Principals whose keys created a key, directly or through other keys, as recorded and signed when
+ * the key was created. An older key has only its creator's name, so all keys of that name are
+ * followed.
  */
 export async function mintersOf(
   deps: Deps,
@@ -24,7 +25,7 @@ export async function mintersOf(
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (found.has(name) || name === operator) continue;
     const keys = await keysOf(deps, key.tenantId, name);
-    // A name without a key is a label, and cannot decide.
+    // A name without a key is a label, and cannot decide approvals.
     if (keys.length === 0) continue;
     found.add(name);
     open.push(...keys.flatMap(({ mintedBy, createdBy }) => [...mintedBy, createdBy]));
@@ -33,7 +34,7 @@ export async function mintersOf(
   return [...found];
 }
 
-/** Unverified: each name that a key adds takes a decider away. */
+/** Reads unverified rows: a forged row can only add a name, which excludes one more decider. */
 async function keysOf(deps: Deps, tenantId: string, principal: string) {
   const stored = await claimedRows(deps.db, 'api_key').findClaims(['mintedBy', 'createdBy'], {
     where: { tenantId, principal },

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 import type { Caller } from './caller.ts';
 
-/** Throws if the key is bound to another agent, whatever its role. */
+/** Throws if the caller's key, whatever its role, is bound to another agent. */
 export function assertOwnAgent({ agentId: own }: Caller, agentId: string | undefined): void {
   if (own !== undefined && own !== agentId) throw new GatewayError('agent.mismatch');
 }

@@ -7,8 +7,8 @@ const colonLike =
   /[\u02d0\u02f8\u0589\u05c3\u0703\u0704\u16ec\u1803\u1809\u205a\u2236\ua4fd\ua789]/gu;
 
 /**
- * True for a name that only Sallyport assigns, and for one that looks like it: names are compared
- * in folded form, and no letter outside ASCII may precede a colon.
+ * True for a name that only Sallyport assigns, and for a lookalike of such a name. Names are
+ * compared in folded form; a letter outside ASCII before a colon makes a lookalike.
  */
 export function isReservedPrincipal(principal: string): boolean {
   const folded = foldPrincipal(principal).replaceAll(colonLike, ':').replaceAll(' ', '');

@@ -1,8 +1,8 @@
 import { type Permission, permissions } from '../../../shared/contract/base/operation.ts';
 import { type Role, roles } from '../../../shared/contract/keys.ts';
 
-// Verifying a passport is a read, because it changes nothing and shows only what its holder can
-// read.
+// Verifying a passport counts as a read, because it changes nothing and shows only what the
+// passport's holder can read.
 const reads = ['read', 'evidence.read', 'passport.verify'] as const satisfies Permission[];
 
 /**

@@ -77,13 +77,13 @@ export interface Config {
   readonly databaseUrl: string | undefined;
   /** Undefined: the in-process bus. */
   readonly redisUrl: string | undefined;
-  /** Request budget of a tenant. */
+  /** Maximum requests of a tenant per minute. */
   readonly requestsPerMinute: number;
   /** Name of this installation in checkpoints. */
   readonly ledgerOrigin: string;
-  /** A checkpoint is created after this many new events, */
+  /** Number of new events after which a checkpoint is created. */
   readonly checkpointEvents: number;
-  /** or after this time if there is at least one new event. */
+  /** Time after which a checkpoint is created if there is at least one new event. */
   readonly checkpointIntervalMs: number;
   /** Witnesses that cosign checkpoints. */
   readonly witnesses: readonly Witness[];
@@ -92,10 +92,11 @@ export interface Config {
   readonly upstreamConnectMs: number;
   /** Timeout of a whole `execute` call, after the connection is established. */
   readonly upstreamTimeoutMs: number;
-  /** Maximum of an upstream's response that `execute` returns. */
+  /** Maximum size of an upstream's response that `execute` returns. */
   readonly answerBytesMax: number;
-  /** Interval of verifying the events sealed since, and of verifying the whole ledger. */
+  /** Interval of verifying the events sealed since the last verification. */
   readonly verifyMs: number;
+  /** Interval of verifying the whole ledger. */
   readonly verifyWholeHours: number;
   readonly logLevel: string;
   readonly production: boolean;

@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { asSetting } from '../../../shared/base/settings.ts';
 import { type NoteVerifier, parseVkey } from '../../../shared/ledger/note.ts';
 
-/** An external party that cosigns checkpoints that extend those it signed before. */
+/**
+ * An external party that cosigns a checkpoint only if the checkpoint extends those that this party
+ * signed before.
+ */
 export interface Witness {
   /** Parsed verifier key. */
   readonly verifier: NoteVerifier;

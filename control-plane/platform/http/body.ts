@@ -14,7 +14,10 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 const emptyBytesMax = 1_024;
 const emptyObject = /^[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*$/;
 
-/** Reads the body of a request; for an operation without a body, nothing or `{}`. */
+/**
+ * Reads the body of a request. For an operation without a body, only an empty body or `{}` is
+ * accepted.
+ */
 export async function readBodyOf(operation: AnyOperation, req: IncomingMessage): Promise<Buffer> {
   if (operation.body !== undefined || operation.bodyType === 'raw') {
     return readBody(req, operation.bodyBytesMax ?? bodyBytesMaxDefault);
@@ -62,8 +65,8 @@ export async function readBody(req: IncomingMessage, bytesMax: number): Promise<
 
 /**
  * Reads and drops the rest of a request that was answered early. A connection closed with unread
- * bytes is reset, and the client may not see the response. Ends with the server's request timeout
- * or after `discardBytesMax`.
+ * bytes is reset, and the client may not see the response. Reading ends with the server's request
+ * timeout or after `discardBytesMax`.
  */
 export function discardRest(req: IncomingMessage): void {
   let bytes = 0;
@@ -210,7 +213,7 @@ export function refuseText(text: string, path: string): void {
   });
 }
 
-/** The operation parses the lines, so they are kept as received. */
+/** The lines are kept as received, because the operation parses them. */
 function parseLines(raw: Buffer): string[] {
   const lines = decode(raw).split('\n');
   // A final line feed ends the last line.

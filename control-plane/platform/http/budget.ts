@@ -11,7 +11,7 @@ const windowMs = 60_000;
  */
 const retryBusMs = 5_000;
 const localCountersMax = 10_000;
-/** Budgets of callers without a tenant; the name is not a valid tenant id. */
+/** Tenant id for the budgets of callers without a tenant; no tenant can have this id. */
 const publicTenant = '_public';
 const nobody = { tenantId: '' };
 
@@ -28,11 +28,13 @@ export const defaultLimits: BudgetLimits = {
   requestsPerMinute: { tenant: 600, control: 600, sidecar: 6_000, address: 120 },
 };
 
-/** Processor time included in a request; each further slice begun counts as one request. */
+/**
+ * Processor time included in one request. Each further slice that begins counts as another request.
+ */
 const timeSliceMs = 10;
 /**
- * Maximum share of a budget that one request consumes by its time, so that it cannot block all
- * others.
+ * Maximum share of a budget that the processor time of one request consumes, so that one request
+ * cannot block all others.
  */
 const timeShareMax = 0.1;
 

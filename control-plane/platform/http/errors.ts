@@ -3,7 +3,9 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import { errorKinds } from '../../../shared/errors/error-kinds.ts';
 import { GatewayError, toGatewayError } from '../../../shared/errors/gateway-error.ts';
 
-/** Body of every error response: contract 7 plus the error's public details. */
+/**
+ * Body of every error response: the fields of contract section 7, and the error's public details.
+ */
 function errorBody(error: GatewayError, isDecision: boolean): JsonObject {
   const details = (error.details ?? {}) as JsonObject;
   const decision = isDecision ? ({ decision: 'deny' } as const) : {};
@@ -11,11 +13,11 @@ function errorBody(error: GatewayError, isDecision: boolean): JsonObject {
 }
 
 // Prisma's codes for a database that is unreachable, timed out, closed the connection or had no
-// free one.
+// free connection.
 const outageCodes = new Set(['P1000', 'P1001', 'P1002', 'P1008', 'P1017', 'P2024', 'P2028']);
 const outageErrnos = new Set(['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'ENOTFOUND', 'EPIPE']);
 
-/** Converts any thrown value to the error that the caller gets. */
+/** Converts any thrown value to the error that the caller receives. */
 export function toAnswerable(thrown: unknown): GatewayError {
   if (thrown instanceof GatewayError) return thrown;
   return isStoreOutage(thrown)

@@ -11,7 +11,7 @@ export const answerHealth: RequestHandler = (_req, res) => {
 };
 
 interface ReadyOptions {
-  /** Disk of an embedded database. */
+  /** Disk watch of an embedded database; undefined for other databases. */
   readonly disk?: Pick<DiskWatch, 'isWritable'> | undefined;
   /** Returns only the overall status. */
   readonly isBrief?: boolean;

@@ -19,9 +19,9 @@ export interface RowKey {
 const inProgress = new Set<string>();
 
 /**
- * Id of the event that records the effect of a request. It is derived from the key, so the ledger
- * shows that the effect happened even if the row was deleted. A key can be claimed again after
- * `retentionMs` at the earliest, which is another period.
+ * Id of the event that records the effect of a request. The id is derived from the idempotency key,
+ * so the ledger shows that the effect happened even if the row was deleted. The id also contains a
+ * period of `retentionMs`, after which the key can be used for another request.
  */
 export function resultIdOf(
   vault: Pick<Vault, 'mac'>,
@@ -49,7 +49,10 @@ export function markInProgress(resultId: string): void {
   inProgress.add(resultId);
 }
 
-/** Throws if the effect of this key is in progress or recorded although its row does not exist. */
+/**
+ * Throws if the effect of this key is in progress, or recorded although the key's row does not
+ * exist.
+ */
 export async function assertNotPerformed(
   { db, vault, guard }: Pick<Platform, 'db' | 'vault' | 'guard'>,
   rowKey: RowKey,

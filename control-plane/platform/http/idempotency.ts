@@ -22,7 +22,10 @@ const waitMs = 30_000;
 /** Poll interval without a notification; it doubles up to the maximum. */
 const pollMsMin = 100;
 const pollMsMax = 1_000;
-/** The values are part of a primary key, whose size the database limits. */
+/**
+ * Maximum length of idempotency keys and agent ids. Both are part of a primary key, whose size the
+ * database limits.
+ */
 const keyLengthMax = 300;
 
 export interface IdempotentCall {
@@ -89,7 +92,7 @@ export async function idempotent(
       message: `idempotency_key and agent_id: at most ${keyLengthMax} characters.`,
     });
   }
-  // Keyed, so that payloads cannot be guessed from the table.
+  // Keyed hash, so that payloads cannot be guessed from the table.
   const fingerprint = services.vault.mac('idempotency', canonicalJson(payload));
   const deadline = performance.now() + waitMs;
   let pollMs = pollMsMin;
@@ -151,7 +154,7 @@ type Found =
   | { readonly state: 'settled'; readonly outcome: Outcome }
   | { readonly state: 'taken-over'; readonly claim: Claim }
   | { readonly state: 'in-flight' }
-  /** The request had crashed and is settled now; look up again. */
+  /** The request had crashed and was settled just now; look up again. */
   | { readonly state: 'looked-after' }
   /** No row exists; the key can be claimed. */
   | { readonly state: 'gone' };
@@ -188,7 +191,7 @@ async function lookUp(
   }
   const claim = newClaim(now);
   const { count } = await db.idempotency.updateMany({
-    // Only if its effect has not begun, so that nothing is sent twice.
+    // Takes over the request only if its effect has not begun, so that nothing is sent twice.
     where: { ...rowKey, owner, status: null, body: null },
     data: claim,
   });
@@ -220,19 +223,21 @@ async function runAndStore(
     };
     answer = await trackEffect(resultId, () => run(begin));
   } catch (thrown) {
-    // A begun effect may have happened, whatever failed afterwards.
+    // An effect that has begun may have happened, whichever error followed.
     await settle(holding, begun ?? outcomeOf(thrown));
     throw thrown;
   }
   const { status, body, isPassing = false } = answer;
   const settled = settle(holding, { kind: 'answer', status, body }, isPassing);
-  // Returns the response of a performed effect even if it cannot be stored; a repeat then gets less
-  // detail.
+  // Returns the response of a performed effect even if storing the response fails. A repeat then
+  // gets the less detailed response that was stored before the effect.
   await (begun === undefined ? settled : settled.catch((err) => logUnstored(holding, err)));
   return { status, body };
 }
 
-/** Checks the owner: of two processes that both claim the first request, one may begin. */
+/**
+ * Checks the owner, so that only one of two processes that both hold the request begins its effect.
+ */
 async function recordBeginning(
   { call: { services }, rowKey, claim: { owner } }: Holding,
   ifLost: Outcome,

@@ -12,7 +12,7 @@ interface RequestRecord {
   readonly requestId: string;
   readonly traceparent: string;
   operationId?: string;
-  /** The operation decides on actions, so an error is a denial. */
+  /** True if the operation decides on actions, so that an error is a denial. */
   isDecision?: boolean;
   caller?: Caller;
   error?: GatewayError;

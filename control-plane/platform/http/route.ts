@@ -29,7 +29,7 @@ export type Reply<Op extends AnyOperation> =
   | (ReplyHead & { readonly bytes: string | Uint8Array })
   | (ReplyHead & { readonly stream: AsyncIterable<string | Uint8Array> });
 
-/** Facts about the request that few use cases need besides their input. */
+/** Data of the request that a few use cases need in addition to their input. */
 export interface RequestFacts {
   readonly requestId: string;
   /** W3C trace context to propagate. */

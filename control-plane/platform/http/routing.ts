@@ -29,7 +29,9 @@ export function routerOf(routes: readonly Route[], guards: RequestGuards): Route
   return router;
 }
 
-/** The path in Express syntax. An open path ends in a wildcard, whose value is its segments. */
+/**
+ * The path in Express syntax. An open path ends in a wildcard, whose value is an array of segments.
+ */
 function patternOf(path: string, isOpen: boolean): string {
   const named = isOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path;
   return named.replaceAll(/\{(\w+)\}/g, ':$1');

@@ -21,7 +21,7 @@ export interface RequestGuards {
 
 /**
  * Steps of a request: authenticate, authorise, charge the budget, parse, run the use case, respond.
- * No byte of the body is read before the first three are done.
+ * The body is not read before the first three steps succeed.
  */
 export function serveRoute({ operation, handle }: Route, guards: RequestGuards): RequestHandler {
   return async (req, res) => {
@@ -111,8 +111,8 @@ function isAborted(thrown: unknown): boolean {
 }
 
 /**
- * Headers that identify the caller or frame the body. Parsers disagree on which of two counts (RFC
- * 9110, section 5.3), so a proxy may check one while Node reads the other.
+ * Headers that identify the caller or frame the body. If one is repeated, parsers disagree on which
+ * value counts (RFC 9110, section 5.3), so a proxy may check one value while Node reads the other.
  */
 const once: ReadonlySet<string> = new Set([
   'authorization',
@@ -124,7 +124,7 @@ const once: ReadonlySet<string> = new Set([
   'transfer-encoding',
 ]);
 
-/** Throws if a request repeats such a header. */
+/** Throws if a request repeats one of these headers. */
 function refuseRepeatedHeaders({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): void {
   const seen = new Set<string>();
   for (let index = 0; index < rawHeaders.length; index += 2) {

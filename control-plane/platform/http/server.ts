@@ -13,7 +13,8 @@ export interface ServerLimits {
 const defaultServerLimits: ServerLimits = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Longer than the usual load balancer's, so that the load balancer closes idle connections.
+  // Longer than the keep-alive timeout of usual load balancers, so that the load balancer is the
+  // one to close idle connections.
   keepAliveMs: 65_000,
   headerBytesMax: 16_384,
 };
@@ -44,7 +45,7 @@ export function createHttpServer(
   return server;
 }
 
-/** Answers input that is not HTTP without the pipeline, and closes the connection. */
+/** Responds to input that is not HTTP without using the pipeline, and closes the connection. */
 function refuse(socket: Socket, code: string | undefined): void {
   if (!socket.writable || code === 'ECONNRESET') {
     socket.destroy();

@@ -23,6 +23,6 @@ async function waitOnce(bus: Bus, topic: string, atMostMs: number): Promise<void
   const subscription = bus.subscribe(topic, () => resolve());
   await promise;
   clearTimeout(timer);
-  // Not awaited, because no caller depends on it.
+  // Closing is not awaited, because no caller depends on it.
   void subscription.close().catch(() => undefined);
 }

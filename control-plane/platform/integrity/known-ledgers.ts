@@ -1,16 +1,19 @@
-/** What the ledger said last of a row that was put in force: the row, or its tombstone, must exist. */
+/** The last state that the ledger has for an activated row. The row or its tombstone must exist. */
 export interface LedgerVersion {
   readonly tenantId: string;
   readonly table:
     | ('kill_switch' | 'policy' | 'binding')
     | ('tool' | 'directory_user' | 'passport_revocation' | 'credential');
-  /** Of a credential its id, because a removed one never returns under the same id. */
+  /**
+   * Key of the row. For a credential its id, because the id of a removed credential is never
+   * reused.
+   */
   readonly key: string;
   readonly chainId: string;
   readonly isEnded: boolean;
-  /** Of a credential: the newest that was stored; 0 for other rows. */
+  /** For a credential, the newest version that was stored; 0 for other rows. */
   readonly version: number;
-  /** The event that said so. */
+  /** The event that recorded this state. */
   readonly eventId: string;
   readonly occurredAtMs: number;
 }
@@ -20,5 +23,5 @@ interface KnownTenant {
   readonly said: Map<string, LedgerVersion>;
 }
 
-/** What is known of each tenant's ledger from the rounds before. */
+/** State of each tenant's ledger, as known from the earlier rounds. */
 export type KnownLedgers = Map<string, KnownTenant>;

@@ -26,7 +26,7 @@ interface Deps {
 const reportedMax = 10_000;
 
 /**
- * Seals once that a row failed its integrity check, whichever process finds it, and however often.
+ * Seals once that a row failed its integrity check, even if several processes find it repeatedly.
  * Not awaited, because the caller's transaction may hold the only connection, and the row is
  * refused in any case. A failed write is retried at the next finding.
  */
@@ -65,7 +65,7 @@ type ForgeryMessage = Readonly<Record<'type', string>> & {
   readonly data: Readonly<Record<string, string>>;
 };
 
-/** The notification, sealed for each channel that receives everything. */
+/** The notification, encrypted for each channel that receives all notifications. */
 function messageTo(
   { clock, vault }: Deps,
   tenantId: string,
@@ -78,7 +78,7 @@ function messageTo(
   return [type, now, notified, ids, sealed];
 }
 
-/** Inserts the event and, once with it, the messages to the tenant's active channels. */
+/** Inserts the event and, if the event is new, the messages to the tenant's active channels. */
 const insertOnce = `
 with recorded as (
   insert into event_outbox (tenant_id, event_id, event, mac)

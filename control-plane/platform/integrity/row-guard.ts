@@ -25,13 +25,13 @@ export interface RowGuard {
    * sealed and counted.
    */
   holds<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
-  /** Throws `integrity.forged_row` for such a row. */
+  /** Throws `integrity.forged_row` for a row that fails its integrity check. */
   assert<Table extends SignedTable>(table: Table, row: SignedRow<Table>): void;
-  /** What this process has read from the ledgers, to compare rows with. */
+  /** State that this process has read from the ledgers, to compare rows with. */
   readonly known: KnownLedgers;
   /**
-   * Sets the complete current findings by tenant: rows with a problem that no decision reads, and
-   * the armed kill switches.
+   * Replaces the findings of all tenants: forged or missing rows that no decision reads, and the
+   * armed kill switches.
    */
   suspect(
     rows: ReadonlyMap<string, readonly string[]>,
@@ -74,7 +74,7 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
   const knownLedgers: KnownLedgers = new Map();
 
   const isGood = (table: SignedTable, text: string, mac: string | null): boolean => {
-    // Only one spelling is accepted, so that a cache key is unambiguous.
+    // Accepts only one spelling of a MAC, so that a cache key is unambiguous.
     if (mac === null || !macForm.test(mac)) return false;
     const seen = `${table} ${mac} ${text}`;
     if (known.has(seen)) return true;
@@ -128,7 +128,7 @@ function isSame(mac: string, expected: string): boolean {
   return mac.length === expected.length && timingSafeEqual(Buffer.from(mac), Buffer.from(expected));
 }
 
-/** A tenant's own row belongs to that tenant. */
+/** A row of the table `tenant` belongs to the tenant that it describes. */
 function tenantOf(row: object): string {
   const { tenantId, id } = row as { readonly tenantId?: string; readonly id?: string };
   return tenantId ?? id ?? '';

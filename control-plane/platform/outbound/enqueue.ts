@@ -13,7 +13,7 @@ export interface Notification {
   readonly data: JsonObject;
 }
 
-/** Channels that receive every notification. Approval rules can name further ones. */
+/** Channels that receive every notification. Approval rules can name further channels. */
 export const notified: readonly string[] = ['webhook'];
 
 /**

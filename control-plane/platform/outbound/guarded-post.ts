@@ -15,7 +15,10 @@ interface Post {
   readonly timeoutMs: number;
 }
 
-/** Maximum of a response that is read, so that a short response is not interrupted. */
+/**
+ * Maximum size of a response body that is read. Shorter responses are read to their end, so that
+ * they are not interrupted.
+ */
 const answerBytesMax = 64 * 1024;
 
 interface Answer {

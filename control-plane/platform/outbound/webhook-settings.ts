@@ -4,7 +4,7 @@ import { z } from 'zod';
 export interface WebhookSettings {
   readonly url: string;
   readonly secret: string;
-  /** The previous secret, which also signs until then. */
+  /** The previous secret, which also signs until `untilMs`. */
   readonly previous?: { readonly secret: string; readonly untilMs: number } | undefined;
   /** Whether the webhook receives every checkpoint, as an external anchor. */
   readonly checkpoints?: boolean | undefined;

@@ -25,14 +25,14 @@ export class WorkMeter {
   }
 
   /**
-   * Measures `act` until it returns or first awaits. Code that it calls later can add more with
-   * `measureWork`.
+   * Measures `act` until it returns or first awaits. Code that runs after the await can add
+   * processor time with `measureWork`.
    */
   measure<Result>(act: () => Result): Result {
     return current.run(this, () => this.add(act));
   }
 
-  /** Nested parts are measured once. */
+  /** Adds the processor time of `act`. A part inside another measured part is not counted twice. */
   add<Result>(act: () => Result): Result {
     if (this.#isMeasuring) return act();
     this.#isMeasuring = true;

@@ -5,10 +5,13 @@ import type { SignedRow } from '../store/signed-columns.ts';
 import type { Transaction } from '../store/transaction.ts';
 import { claimsOf, type Unverified, unverified, type Verified, verifyRow } from './verified.ts';
 
-/** What a vote was for. Only the ledger stores it; the signature binds the vote to it. */
+/**
+ * The action and grant that a vote was for. Only the ledger stores them; the vote's signature
+ * covers them too.
+ */
 type VotedFor = Pick<SignedRow<'approval_vote'>, 'effectiveDigest' | 'grantAsked'>;
 
-/** Stores a vote, signed with what it was for. */
+/** Stores a vote, with a signature that also covers the action and grant. */
 export async function createVote(
   tx: Pick<Transaction, 'approvalVote' | '$executeRaw'>,
   guard: RowGuard,
@@ -20,7 +23,7 @@ export async function createVote(
 
 type NewVote = Prisma.ApprovalVoteUncheckedCreateInput;
 
-/** A vote, verified with what the ledger says that it was for; throws for a forged one. */
+/** Verifies a vote together with the action and grant in the ledger; throws for a forged vote. */
 export function verifyVote(
   guard: RowGuard,
   vote: Unverified<ApprovalVote>,

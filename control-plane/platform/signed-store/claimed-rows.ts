@@ -7,7 +7,7 @@ import {
   type Where,
 } from './tables.ts';
 
-/** What rows of a signed table claim, where no row gives authority. */
+/** Reads a signed table without verification, for uses in which no row gives authority. */
 export function claimedRows<Table extends StoredTable>(
   db: Pick<SignedClient, (typeof delegates)[Table]>,
   table: Table,
@@ -15,7 +15,7 @@ export function claimedRows<Table extends StoredTable>(
   return new ClaimedRows(db, table);
 }
 
-/** Of a Prisma delegate, the operations used here. */
+/** The operations of a Prisma delegate that this folder uses. */
 interface Delegate {
   findUnique(args: unknown): Promise<object | null>;
   findMany(args: unknown): Promise<object[]>;
@@ -27,7 +27,7 @@ interface Delegate {
   deleteMany(args: unknown): Promise<{ readonly count: number }>;
 }
 
-/** Columns of rows that nobody verifies: names, ids and states that give no authority. */
+/** Reads columns without verification: names, ids and states that give no authority. */
 export class ClaimedRows<Table extends StoredTable> {
   protected readonly table: Table;
   protected readonly delegate: Delegate;
@@ -37,7 +37,7 @@ export class ClaimedRows<Table extends StoredTable> {
     this.delegate = db[delegates[table]] as unknown as Delegate;
   }
 
-  /** Use it only where a forged row gains nothing. */
+  /** Reads columns unverified. Use them only where a forged row gains nothing. */
   async findClaims<Column extends keyof Row<Table> & string>(
     columns: readonly Column[],
     query: ListQuery<Table>,
@@ -46,7 +46,7 @@ export class ClaimedRows<Table extends StoredTable> {
     return (await this.delegate.findMany({ ...query, select })) as Pick<Row<Table>, Column>[];
   }
 
-  /** Counts rows, forged ones too. */
+  /** Counts rows, including forged ones. */
   count(where: Where<Table>): Promise<number> {
     return this.delegate.count({ where });
   }

@@ -101,7 +101,7 @@ export class SignedReader<Table extends StoredTable> extends ClaimedRows<Table> 
     return this.#guard.holds(this.table, asSigned<Table>(claimsOf<object>(row)));
   }
 
-  /** The valid ones of some rows. */
+  /** Returns the valid rows; forged ones are reported and counted. */
   valid<Read extends Row<Table>>(rows: readonly Unverified<Read>[]): readonly Verified<Read>[] {
     return rows.filter((row) => this.isValid(row)).map((row) => claimsOf(row) as Verified<Read>);
   }

@@ -58,7 +58,10 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
     return count === 1;
   }
 
-  /** Writes a row with all signed columns. An earlier row, forged or not, gives nothing to it. */
+  /**
+   * Writes a row with all signed columns. No value of an existing row is kept, so that row may be
+   * forged.
+   */
   async put(row: WholeRow<Table>): Promise<Verified<Row<Table>>> {
     const key = signedColumns[this.table].key as readonly string[];
     const whole = { ...row, mac: this.#macOf(row) };
@@ -80,7 +83,7 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
     return changed;
   }
 
-  /** Like `update`, if the stored row still meets a condition; undefined otherwise. */
+  /** Like `update`, but only if the stored row still meets a condition; undefined otherwise. */
   async updateIf<Read extends Row<Table>>(
     row: Verified<Read>,
     condition: Where<Table>,
@@ -93,9 +96,9 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   }
 
   /**
-   * Takes authority from a row, whether or not it is forged, if it still meets the condition;
-   * undefined otherwise. A forged row keeps its invalid signature (`keep`), or is signed because it
-   * has no effect any more (`sign`).
+   * Removes authority from a row, which may be forged, if the row still meets the condition;
+   * undefined otherwise. `forged` decides whether a forged row keeps its invalid signature
+   * (`keep`), or is signed because it no longer has an effect (`sign`).
    */
   async retire(
     row: Unverified<Row<Table>>,
@@ -111,8 +114,8 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   }
 
   /**
-   * Takes one from a number, if the row meets the condition, in one statement under the row's lock.
-   * The row must be signed in the same transaction: `signChange`.
+   * Subtracts one from a column if the row meets the condition, in one statement under the row's
+   * lock. Call `signChange` in the same transaction to sign the row.
    */
   async decrement(condition: Where<Table>, column: keyof Row<Table> & string): Promise<boolean> {
     const data = { [column]: { decrement: 1 } };
@@ -120,8 +123,9 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   }
 
   /**
-   * Signs a row that this transaction has just changed, and so has locked, by a conditional
-   * statement. Verifies it first with the values from before: `before` gives the changed columns.
+   * Signs a row that a conditional statement of this transaction has just changed and thereby
+   * locked. Verifies the row first with its previous values; `before` returns the previous values
+   * of the changed columns.
    */
   async signChange(
     query: UniqueQuery<Table>,
@@ -145,7 +149,10 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
       select 1 from ${Prisma.raw(this.table)} where ${isKey} for update`;
   }
 
-  /** Deletes rows, forged ones too. The sweep finds a row that the ledger still needs. */
+  /**
+   * Deletes rows, including forged ones. The integrity sweep reports a deleted row that the ledger
+   * still requires.
+   */
   async remove(where: Where<Table>): Promise<void> {
     await this.delegate.deleteMany({ where });
   }
@@ -180,7 +187,7 @@ function matches(columns: Readonly<Record<string, unknown>>): Prisma.Sql {
   return Prisma.join(parts, ' and ');
 }
 
-/** Prisma's word for an empty JSON column is not null. */
+/** Prisma writes an empty JSON column as `DbNull`, not as null. */
 function stored([column, value]: [string, unknown]): [string, unknown] {
   return [column, column === 'grantLimits' && value === null ? Prisma.DbNull : value];
 }

@@ -3,7 +3,10 @@ import type { SignedTable, signedColumns } from '../store/signed-columns.ts';
 import type { Transaction } from '../store/transaction.ts';
 import type { Unverified } from './verified.ts';
 
-/** Prisma's model and delegate of each signed table. Votes have an API of their own, `votes.ts`. */
+/**
+ * Prisma's model and delegate of each signed table. Votes have an API of their own,
+ * `approval-votes.ts`.
+ */
 export const delegates = {
   agent: 'agent',
   api_key: 'apiKey',
@@ -28,10 +31,10 @@ type DelegateName<Table extends StoredTable> = (typeof delegates)[Table];
 
 type Model<Table extends StoredTable> = Prisma.TypeMap['model'][Capitalize<DelegateName<Table>>];
 
-/** A client or transaction, as far as the signed tables need it. */
+/** The part of a client or transaction that the signed tables use. */
 export type SignedClient = Pick<Transaction, DelegateName<StoredTable> | '$executeRaw'>;
 
-/** A whole row, because every signed column is needed to verify it. */
+/** A whole row. Verification needs every signed column. */
 export type Row<Table extends StoredTable> = Model<Table>['payload']['scalars'];
 
 type Args<
@@ -72,7 +75,7 @@ type SignedColumn<Table extends StoredTable> =
   | Columns[Table]['signed'][number]
   | AddedColumn<Table>;
 
-/** The columns that tell a row from all others. */
+/** The key columns, which identify a row. */
 export type Key<Table extends StoredTable> = Readonly<
   Pick<Row<Table>, Columns[Table]['key'][number] & keyof Row<Table>>
 >;
@@ -92,6 +95,6 @@ export type UnsignedChanges<Table extends StoredTable> = Partial<
   Omit<Row<Table>, Extract<SignedColumn<Table>, string> | 'mac'>
 >;
 
-/** A row with all its signed columns, so that it is signed before it is written. */
+/** A new row with all its signed columns, so that it can be signed before it is written. */
 export type WholeRow<Table extends StoredTable> = NewRow<Table> &
   Pick<Row<Table>, SignedColumn<Table> & keyof Row<Table>>;

@@ -1,7 +1,9 @@
 import type { RowGuard } from '../integrity/row-guard.ts';
 import type { SignedRow, SignedTable } from '../store/signed-columns.ts';
 
-/** Private, so that a spread of a verified row, which may change it, is a plain row again. */
+/**
+ * Private, so that a spread of a verified row is a plain row again: the spread may change values.
+ */
 declare abstract class VerifiedMark {
   private readonly verified: true;
 }
@@ -9,7 +11,7 @@ declare abstract class VerifiedMark {
 /** A row that passed its integrity check. Only this folder makes one. */
 export type Verified<Row> = Row & VerifiedMark;
 
-/** A row that was read but not verified. Its columns are out of reach, except by `claimsOf`. */
+/** A row that was read but not verified. Only `claimsOf` gives access to its columns. */
 export declare abstract class Unverified<Row> {
   private readonly row: Row;
 }
@@ -19,13 +21,14 @@ export function unverified<Row extends object>(row: Row): Unverified<Row> {
   return row as unknown as Unverified<Row>;
 }
 
-/** What a row claims. Use it only where a forged row can gain nothing by its claims. */
+/** The columns of an unverified row. Use them only where a forged row gains nothing. */
 export function claimsOf<Row extends object>(row: Unverified<Row>): Row {
   return row as unknown as Row;
 }
 
 /**
- * A row of SQL that reads several tables, verified; throws `integrity.forged_row` for a forged one.
+ * Verifies a row that a statement on several tables returned; throws `integrity.forged_row` for a
+ * forged one.
  */
 export function verifyRow<Table extends SignedTable, Row extends SignedRow<Table>>(
   guard: RowGuard,

@@ -26,7 +26,10 @@ export interface SigningKeys {
   history(tenantId: string, purpose: KeyPurpose): Promise<readonly SigningKey[]>;
   /** Active and retired public keys, the active one first. */
   publicKeys(tenantId: string, purpose: KeyPurpose): Promise<readonly PublicJwk[]>;
-  /** Call after a rotation has committed: the next use reads the active key from the database. */
+  /**
+   * Call after a rotation has committed, so that the next use reads the active key from the
+   * database.
+   */
   rotated?(tenantId: string, purpose: KeyPurpose): void;
 }
 
@@ -52,7 +55,7 @@ export function algorithmOf(purpose: KeyPurpose): SigningAlgorithm {
 export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKeys {
   const keys = signedRows({ db, guard }, 'signing_key');
   const choices = new Map<string, { readonly key: SigningKey; readonly readAt: number }>();
-  // Private keys by kid never change.
+  // Cache of private keys by kid; a kid's key never changes.
   const opened = new Map<string, SigningKey>();
 
   const open = (tenantId: string, kid: string, sealed: string): SigningKey => {
@@ -74,7 +77,7 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
       const name = `${tenantId} ${purpose}`;
       const chosen = choices.get(name);
       const readAt = clock.monotonic();
-      // Not cached for `sync`, because sidecars accept the active sync key only.
+      // The `sync` key is not cached, because sidecars accept only the active one.
       const isBelieved = purpose !== 'sync' && chosen !== undefined;
       if (isBelieved && readAt - chosen.readAt < believedMs) return chosen.key;
       const key =

@@ -10,18 +10,19 @@ import { restrictToOwner } from './restrict-to-owner.ts';
 import { StoreError } from './store-error.ts';
 
 interface EmbeddedPostgres {
-  /** Folder of its Unix socket, as libpq and `pg` take it for a host. */
+  /** Folder of the Unix socket; libpq and `pg` accept this folder as the host. */
   readonly host: string;
   close(): Promise<void>;
 }
 
 const socketName = '.s.PGSQL.5432';
-// sun_path holds 104 bytes on macOS and 108 on Linux, the closing zero included.
+// sun_path holds 104 bytes on macOS and 108 on Linux, including the terminating zero byte.
 const socketPathBytesMax = 103;
 
 /**
- * Starts Postgres inside this process on `<dataDir>/postgres`, reachable through a Unix socket in
- * a folder that only this user may enter: the socket server asks nobody who they are.
+ * Starts PostgreSQL inside this process on `<dataDir>/postgres`, reachable through a Unix socket.
+ * Only this user can enter the socket's folder, because the socket server does not authenticate
+ * clients.
  */
 export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> {
   const folder = resolve(dataDir);
@@ -54,11 +55,11 @@ function lockDataDirectory(folder: string): () => void {
 
 async function serve(folder: string, release: () => void): Promise<EmbeddedPostgres> {
   const database = await openDatabase(join(folder, 'postgres'));
-  // PGlite sets modes of its own on the files that a new database begins with.
+  // PGlite sets its own modes on the files of a new database.
   restrictToOwner(folder);
   const host = socketFolder(folder);
   const path = join(host, socketName);
-  // What a killed predecessor left; the lock says that nobody listens there.
+  // Removes the socket of a killed process. The lock proves that no process listens on it.
   rmSync(path, { force: true });
   const server = new PGLiteSocketServer({ db: database, path, maxConnections: 4 });
   await server.start();
@@ -73,7 +74,7 @@ async function serve(folder: string, release: () => void): Promise<EmbeddedPostg
   };
 }
 
-/** The engine throws values of its own, some of which are no errors. */
+/** PGlite may throw values that are not errors. */
 async function openDatabase(folder: string): Promise<PGlite> {
   assertOpenable(folder);
   try {

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { StoreError } from './store-error.ts';
 
-/** The PostgreSQL version of the embedded engine: one of another version cannot read its folder. */
+/** PostgreSQL version of the embedded engine, which cannot read the folder of another version. */
 export const embeddedMajor = '18';
 const controlBytes = 8_192;
 
@@ -10,8 +10,8 @@ const restore =
   'Restore the data directory from a backup, or set SALLYPORT_DATA_DIR to another directory to start empty.';
 
 /**
- * Refuses, with a `StoreError`, a database folder that the engine could not open, or would make a
- * new database in: without PG_VERSION it overwrites what is there.
+ * Throws a `StoreError` for a database folder that the engine cannot open. Without PG_VERSION, the
+ * engine would overwrite an existing database with a new one.
  */
 export function assertOpenable(folder: string): void {
   const found = problemOf(folder);
@@ -19,7 +19,7 @@ export function assertOpenable(folder: string): void {
   throw new StoreError(`The embedded database in ${folder} cannot be opened: ${found}`);
 }
 
-/** What the engine reported about a folder that looks whole. */
+/** Error for a folder that looks intact but that the engine failed to open. */
 export function engineProblem(folder: string, cause: unknown): StoreError {
   const reason = cause instanceof Error ? cause.message : JSON.stringify(cause);
   return new StoreError(
@@ -35,7 +35,7 @@ function problemOf(folder: string): string | undefined {
   const version = textOf(join(folder, 'PG_VERSION'));
   const control = fs.statSync(join(folder, 'global', 'pg_control'), { throwIfNoEntry: false });
   if (version === undefined) {
-    // A first start that was interrupted before it wrote anything of value.
+    // A first start was interrupted before it wrote data.
     if (control === undefined && !fs.existsSync(join(folder, 'base', '1'))) return undefined;
     return `it has a database, but its file PG_VERSION is missing. ${restore}`;
   }
@@ -49,7 +49,7 @@ function problemOf(folder: string): string | undefined {
   return missing === undefined ? undefined : `its folder ${missing} is missing. ${restore}`;
 }
 
-/** Undefined unless it is a file. */
+/** Content of a file; undefined if the path is not a file. */
 function textOf(path: string): string | undefined {
   const stat = fs.statSync(path, { throwIfNoEntry: false });
   return stat?.isFile() === true ? fs.readFileSync(path, 'utf8').trim() : undefined;

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import type { ClientBase } from 'pg';
 import { StoreError } from './store-error.ts';
 
-// Prisma's own advisory lock for migrations, so that the two tools exclude each other.
+// The advisory lock that Prisma uses for migrations, so that Prisma and this code exclude each
+// other.
 const migrationLock = 72_707_369;
 const lockWaitMs = 60_000;
 

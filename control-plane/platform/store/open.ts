@@ -9,8 +9,8 @@ import { StoreError } from './store-error.ts';
 export interface Store {
   readonly db: PrismaClient;
   /**
-   * The pool under `db`. In embedded mode it has one connection, so its holder must not wait for
-   * another.
+   * The pool under `db`. In embedded mode it has one connection, so code that holds this connection
+   * must not wait for another one.
    */
   readonly pool: pg.Pool;
   readonly kind: 'embedded' | 'postgres';
@@ -105,7 +105,7 @@ async function bringUpToDate(pool: pg.Pool, log: Log): Promise<void> {
 }
 
 function refuseWrongUrl(databaseUrl: string): void {
-  // Never repeated in messages, because it contains the password.
+  // Error messages do not contain the URL, because it contains the password.
   const scheme = /^([a-z]+):\/\//i.exec(databaseUrl)?.[1]?.toLowerCase();
   if (scheme === 'postgres' || scheme === 'postgresql') return;
   throw new StoreError(
@@ -124,7 +124,7 @@ function toStoreError(error: unknown): StoreError {
   );
 }
 
-/** The text of an `AggregateError` (several addresses refused) is in its parts. */
+/** An `AggregateError` (several addresses refused) has its text in its parts. */
 function reasonOf(error: Error): string {
   if (error instanceof AggregateError) {
     return error.errors

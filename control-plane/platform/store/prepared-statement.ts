@@ -12,14 +12,14 @@ export function isForeignStatement(error: unknown): boolean {
 }
 
 /**
- * Pools without prepared statements, because there they outlive their connection and conflict with
- * the next one's.
+ * Pools without prepared statements. In these pools, a statement outlives its connection and
+ * conflicts with the statements of the next connection.
  */
 const withoutPlans = new WeakSet<Pool>();
 
 /**
- * Runs a prepared statement, for a small statement whose planning takes longer than its execution.
- * `name` must be unique to this text.
+ * Runs a small statement as a prepared one, because its planning takes longer than its execution.
+ * Each `name` must belong to exactly one text.
  */
 export async function queryPrepared<Row extends QueryResultRow>(
   pool: Pool,

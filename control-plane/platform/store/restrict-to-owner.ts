@@ -8,9 +8,9 @@ const folderMode = 0o700;
 const fileMode = 0o600;
 
 /**
- * Makes a data directory readable and writable for its owner alone, whoever made it and with which
- * modes, and sets the umask for what this process creates. Refuses, with a `StoreError`, symbolic
- * links and files of other users, as ssh does: their owner could have planted or kept them.
+ * Makes a data directory accessible to its owner only, and sets the umask for files that this
+ * process creates. Throws a `StoreError` for symbolic links and files of other users, as ssh does,
+ * because their owner could have planted them or kept access to them.
  */
 export function restrictToOwner(dataDir: string): void {
   if (isMainThread) process.umask(0o077);
@@ -24,11 +24,13 @@ export function restrictToOwner(dataDir: string): void {
       { cause },
     );
   }
-  // A link to the directory is the operator's choice; inside it there is none.
+  // The operator may make the directory itself a link; links inside it are refused.
   own(fs.realpathSync(dataDir));
 }
 
-/** Folders before their content: then nobody else can exchange what is in them. */
+/**
+ * Restricts folders before their content, so that no other user can replace the content meanwhile.
+ */
 function own(path: string): void {
   const stat = fs.lstatSync(path, { throwIfNoEntry: false });
   if (stat === undefined) return;

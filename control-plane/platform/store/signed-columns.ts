@@ -21,7 +21,9 @@ interface SignedTables {
   readonly agent: Agent;
   readonly api_key: ApiKey;
   readonly approval: Approval;
-  /** Only the ledger stores what the vote was for; the signature binds the row to it. */
+  /**
+   * The action and grant of a vote are stored in the ledger only; the row's signature covers them.
+   */
   readonly approval_vote: ApprovalVote & {
     readonly effectiveDigest: string | undefined;
     readonly grantAsked: unknown;
@@ -42,9 +44,9 @@ interface SignedTables {
 export type SignedTable = keyof SignedTables;
 
 /**
- * Key columns of each table, and the signed columns: all that code acts on. `added` lists columns
- * that were added after rows had been signed. They are signed by name and only if set, so that
- * older signatures stay valid and a set value cannot be emptied.
+ * Key columns of each table, and the signed columns, which are all columns that code acts on.
+ * `added` lists columns that were added after rows had been signed. They are signed by name and
+ * only if set, so that older signatures stay valid and a set value cannot be emptied.
  */
 export const signedColumns = {
   agent: {

@@ -8,8 +8,8 @@ const triesMax = 5;
 
 /**
  * Runs `work` in one transaction, and retries after a serialization failure or deadlock, at most
- * five times. `work` may run several times, so all its effects must be undone by a rollback. It
- * must not wait for the sealer, which may need the connection that this transaction holds.
+ * five times. `work` may run several times, so a rollback must undo all its effects. `work` must
+ * not wait for the sealer, which may need the connection that this transaction holds.
  */
 export async function transaction<T>(
   db: PrismaClient,
@@ -27,7 +27,7 @@ export async function transaction<T>(
 
 const conflictStates = new Set(['40001', '40P01']);
 
-/** True for an error after which the same transaction may succeed: a conflict with another one. */
+/** True for a conflict with another transaction, after which the same transaction may succeed. */
 export function isConflict(error: unknown): boolean {
   return textAt(error, 'code') === 'P2034' || conflictStates.has(sqlStateOf(error));
 }

@@ -15,7 +15,7 @@ export interface UpstreamOutcome {
   readonly executed: boolean | 'unknown';
   readonly answer?: UpstreamAnswer | undefined;
   readonly failure?: ConnectionFailure | 'credential.reflected' | 'execution.interrupted';
-  /** For the evidence; contains no secret. */
+  /** Detail for the evidence; contains no secret. */
   readonly detail?: string | undefined;
 }
 
@@ -106,11 +106,11 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
     const { filter } = this.#settings;
     try {
       if (this.#mode === 'stream') return filter?.chunk?.(body, !truncated) ?? body;
-      // A truncated part of an encoded body cannot be decoded and so not filtered.
+      // A truncated encoded body cannot be decoded, and therefore not filtered.
       if (this.#mode === 'buffer') return truncated ? nothing : (filter?.whole?.(body) ?? body);
       return body;
     } catch {
-      // If the filter throws, the response was not checked.
+      // If the filter throws, the response was not checked, so it is dropped.
       return 'cut';
     }
   }

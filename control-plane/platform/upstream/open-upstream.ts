@@ -13,15 +13,18 @@ import { AnswerCollector, type UpstreamOutcome } from './answer-collector.ts';
 
 /** Client for requests to external servers. */
 export interface Upstream {
-  /** Accepts further ports of this installation, as its servers begin to listen. */
+  /**
+   * Guard that checks addresses. Ports of this installation are added when its servers begin to
+   * listen.
+   */
   readonly guard: Guard;
   /**
    * Sends one request, at most once, and waits for its response within the limits. Never rejects.
    */
   send(outgoing: Outgoing, secrets: readonly string[]): Promise<UpstreamOutcome>;
-  /** Makes `close` wait for this work too. */
+  /** Runs work that `close` must also wait for. */
   track<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Aborts requests in flight, and waits until that is recorded. */
+  /** Aborts requests in flight, and waits until the aborts are recorded. */
   close(): Promise<void>;
 }
 
@@ -43,7 +46,7 @@ interface UpstreamOptions {
   readonly guard?: Guard | undefined;
 }
 
-/** Maximum time for aborting and recording. */
+/** Maximum time for aborting requests and recording the aborts. */
 const recordedMs = 10_000;
 const answerHeaderBytesMax = 64 * 1024;
 
@@ -92,7 +95,7 @@ export function openUpstream(settings: Settings, options: UpstreamOptions = {}):
     },
     async close() {
       stopping.abort();
-      // Requests that wait for another replica's response are not waited for.
+      // Limits the wait, because some requests wait for another replica's response.
       await Promise.race([
         Promise.allSettled(underWay),
         delay(recordedMs, undefined, { ref: false }),

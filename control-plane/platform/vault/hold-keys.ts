@@ -13,7 +13,8 @@ interface Holding {
 
 /**
  * Registers this process as a holder of the vault's keys, reports the keys it knows, and follows
- * changes of the active key. Resolves once it is registered; nothing may be sealed before.
+ * changes of the active key. Resolves once the process is registered; nothing may be encrypted
+ * before.
  */
 export async function holdKeys(keys: OpenKeys, { pool, log }: Holding): Promise<Rounds> {
   const holderId = newId('holder', Date.now());

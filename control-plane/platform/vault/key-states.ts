@@ -6,14 +6,15 @@ import type { Vault } from './vault.ts';
 export interface KeyState {
   readonly id: string;
   readonly state: string;
-  /** When it became active. The active key has the latest time of all. */
+  /** When the key became active. The active key has the latest time of all. */
   readonly activatedAt: Date | null;
 }
 
 type Mac = Pick<Vault, 'mac'>;
 
 /**
- * Keyed hash of a master key's state. Its key is derived from the root, which outlives master keys.
+ * Keyed hash of a master key's state. The hash key is derived from the root secret, which outlives
+ * master keys.
  */
 export function keyMac(vault: Mac, { id, state, activatedAt }: KeyState): string {
   return vault.mac('vault_key', JSON.stringify([id, state, activatedAt?.getTime() ?? null]));

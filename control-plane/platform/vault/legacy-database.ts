@@ -6,9 +6,8 @@ import { StoreError } from '../store/store-error.ts';
 const legacyHashedTables: readonly string[] = ['approval', 'policy'];
 
 /**
- * Throws if the database had a root secret and lost it. A new root from the master key would
- * otherwise be accepted by anyone who knows the master key. Signed rows exist only since there is a
- * root.
+ * Throws if the database had a root secret and lost it, which signed rows prove. Otherwise the
+ * master key would become the root, and anyone who knows the master key could sign rows.
  */
 export async function assertLegacyDatabase(client: ClientBase): Promise<void> {
   const signed = signedTables

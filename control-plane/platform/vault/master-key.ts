@@ -22,11 +22,11 @@ const keyBytes = 32;
 const fileName = 'master.key';
 const nextName = 'master.key.next';
 
-/** The master keys that the operator gives. */
+/** The master keys supplied by the operator. */
 export interface MasterKeys {
-  /** The one that is to wrap everything; undefined where a KMS is to make it. */
+  /** Key that is to wrap all secrets; undefined if a KMS creates it. */
   readonly current: Buffer | undefined;
-  /** Also known, so that what it wrapped can be opened: a master key is being replaced. */
+  /** Further keys that may still wrap secrets while the master key is being replaced. */
   readonly others: readonly Buffer[];
 }
 
@@ -36,10 +36,10 @@ type Given = Pick<
 >;
 
 /**
- * The 32 bytes that protect everything at rest: from `SALLYPORT_MASTER_KEY` (or `_FILE`), or, in
- * embedded mode, from the data directory, where the first start makes them. With a database of
- * its own, or in production, a missing key is an error, unless a KMS has one: one made on the
- * side would be lost with the container, and every secret with it.
+ * Loads the 32 bytes that protect everything at rest: from `SALLYPORT_MASTER_KEY` (or `_FILE`), or,
+ * in embedded mode, from the data directory, where the first start creates them. With an external
+ * database or in production, a missing key is an error, unless a KMS creates it: a generated key
+ * would be lost with the container, and all secrets with it.
  */
 export function loadMasterKeys(given: Given): MasterKeys {
   const { masterKey, masterKeyPrevious, kmsKey, dataDir } = given;
@@ -63,7 +63,7 @@ export function loadMasterKeys(given: Given): MasterKeys {
     : { current: next, others: [filed, ...previous] };
 }
 
-/** True where the master key is a file that Sallyport keeps itself. */
+/** True if Sallyport itself keeps the master key in a file. */
 export function isKeyFiled({
   masterKey,
   kmsKey,
@@ -75,18 +75,18 @@ export function isKeyFiled({
   );
 }
 
-/** Throws where the key that Sallyport keeps is gone: a new one would not open what it protected. */
+/** Throws if the key file is missing, because a new key could not decrypt the existing secrets. */
 export function assertFilePresent(dataDir: string): void {
   const path = join(dataDir, fileName);
   if (!existsSync(path) && !existsSync(join(dataDir, nextName))) throw unusable(path, 'is missing');
 }
 
-/** Makes the key that is to follow on the one in the data directory, unless it is made already. */
+/** Creates the next master key in the data directory, unless it already exists. */
 export function makeNextMasterKey(dataDir: string): void {
   if (readOwn(join(dataDir, nextName)) === undefined) makeFile(dataDir, nextName);
 }
 
-/** Once nothing needs the old one any more: the next one is the master key. */
+/** Replaces the master key by the next one. Call it when no secret needs the old key any more. */
 export function adoptNextMasterKey(dataDir: string): void {
   renameSync(join(dataDir, nextName), join(dataDir, fileName));
   syncFolder(dataDir);
@@ -122,7 +122,10 @@ function readText(path: string): string {
   }
 }
 
-/** Nothing else opens the secrets: it is not made again. */
+/**
+ * Error for an unusable key file. No new key is created, because only this key decrypts the
+ * secrets.
+ */
 function unusable(path: string, found: string, cause?: unknown): SettingsError {
   return new SettingsError(
     `The master key ${path} ${found}. It protects every secret in the data directory: restore it from a backup.`,
@@ -130,7 +133,10 @@ function unusable(path: string, found: string, cause?: unknown): SettingsError {
   );
 }
 
-/** Made whole beside its place and linked there: of two processes that start at once one wins, and nobody reads half a key. */
+/**
+ * Writes a temporary file and links it to the final path. If two processes start at once, one of
+ * them wins, and no process reads a partial key.
+ */
 function makeFile(dataDir: string, name: string): Buffer {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, name);
@@ -154,7 +160,10 @@ function makeFile(dataDir: string, name: string): Buffer {
   return made;
 }
 
-/** A key whose name was lost with the power would take with it all that it has wrapped. */
+/**
+ * Flushes the folder, because a power failure that lost the key's file name would lose all secrets
+ * that the key wraps.
+ */
 function syncFolder(folder: string): void {
   const handle = openSync(folder, 'r');
   fsyncSync(handle);

@@ -31,20 +31,23 @@ interface KeyRow extends KeyState {
 export const rootPlace: SealedPlace = { tenantId: '', purpose: 'vault_root', id: '1', version: 1 };
 
 /**
- * Place in a database where all rows that give authority are signed. Unlike a separate marker it
- * cannot be reset, because the root does not decrypt at another place.
+ * Place of the root secret in a database where all rows that give authority are signed. Unlike a
+ * separate marker, this place cannot be reset, because the root does not decrypt at another place.
  */
 export const signedRootPlace: SealedPlace = { ...rootPlace, version: 3 };
 
-/** Place in a database where outbox rows and removals of bindings are not signed yet. */
+/**
+ * Place of the root secret in a database where outbox rows and removals of bindings are not signed
+ * yet.
+ */
 export const rowsSignedRootPlace: SealedPlace = { ...rootPlace, version: 2 };
 
 type Deps = Pick<Config, 'kmsKey' | 'kmsAccess'> & Parameters<typeof loadMasterKeys>[0];
 
 /**
  * Decrypts the vault's keys with the master keys of the operator or a KMS; the first start creates
- * them. Throws a `StoreError` for a database whose secrets it could not decrypt, so that the
- * failure shows at start.
+ * the vault's keys. Throws a `StoreError` if these keys cannot decrypt the database's secrets, so
+ * that the failure shows at start.
  */
 export async function openKeys(pool: Pool, config: Deps): Promise<OpenKeys> {
   const kms = openKms(config);
@@ -92,7 +95,7 @@ async function readKeys(client: ClientBase): Promise<Found | undefined> {
   return { keys, root: keys[0]?.root ?? undefined };
 }
 
-/** Keys of a first start: a wrapping key, and the root secret wrapped by it. */
+/** Keys of a first start: a wrapping key, and the root secret wrapped by this key. */
 async function firstKeys(client: ClientBase, { given, kms }: Sources): Promise<Found> {
   const { rows } = await client.query<{ sealed: string | null }>('SELECT sealed FROM vault_root');
   if (rows[0] !== undefined && rows[0].sealed !== null) {
@@ -143,7 +146,7 @@ async function newKeys(given: readonly Buffer[], kms: Kms | undefined): Promise<
 }
 
 /**
- * For an installation older than the root secret: its hashes use the master key that wraps its
+ * For an installation older than the root secret, whose hashes use the master key that wraps its
  * secrets.
  */
 async function inherited(client: ClientBase, given: readonly Buffer[]): Promise<FirstKeys> {
@@ -226,7 +229,7 @@ function openRoot(
     try {
       return { root: vault.open(sealed, place), areRowsSigned, isOutboxSigned };
     } catch {
-      // Sealed at a legacy place, or forged; then none decrypts.
+      // The root is sealed at another place, or it is forged and decrypts at no place.
     }
   }
   return { root: vault.open(sealed, rootPlace), areRowsSigned: false, isOutboxSigned: false };
@@ -245,13 +248,14 @@ export async function noteRowsSigned(pool: Pool, { keyring, root }: VaultKeys): 
   const before = rows[0]?.sealed;
   if (before === undefined) return;
   const sealed = createVault({ keyring, root }).seal(root, signedRootPlace);
-  // If a rotation wraps the root at the same time, the next start records it.
+  // If a rotation wraps the root at the same time, this update matches no row, and the next start
+  // repeats it.
   await pool.query('UPDATE vault_root SET sealed = $1 WHERE sealed = $2', [sealed, before]);
 }
 
 /**
- * Loads master keys that were announced or activated since, and reports the known ones. Throws,
- * without a change, if the database or the KMS is unavailable.
+ * Loads master keys that were announced or activated since the last call, and reports the keys that
+ * this process knows. Throws, without a change, if the database or the KMS is unavailable.
  */
 export async function refreshKeys(
   { keyring, kms, root }: Pick<OpenKeys, 'keyring' | 'kms' | 'root'>,
@@ -281,8 +285,8 @@ export async function refreshKeys(
 }
 
 /**
- * A restored older state still verifies, but then the key that is active here was never active in
- * it.
+ * Key states restored from an older backup still verify. They are detected because the key that is
+ * active in this process was never active in them.
  */
 function assertStillKnown({ active: { id } }: Keyring, rows: readonly KeyRow[]): void {
   if (rows.some((row) => row.id === id && row.state !== 'announced')) return;

@@ -15,13 +15,13 @@ interface SealedRow {
 /** Result for a column. */
 export interface Rewrapped {
   readonly rewrapped: number;
-  /** Keys of rows that no known key decrypts; they were lost before. */
+  /** Primary keys of rows that no known key decrypts. Their secrets were lost before. */
   readonly unreadable: readonly string[];
 }
 
 /**
  * Wraps every data key of a column with the active key, in small transactions. Skips locked rows
- * for the next sweep, because waiting for them could deadlock other transactions.
+ * until the next sweep, because waiting for their locks could deadlock other transactions.
  */
 export async function rewrapColumn(
   pool: Pool,

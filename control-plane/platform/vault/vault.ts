@@ -12,7 +12,7 @@ import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 import { Keyring } from './keyring.ts';
 
-/** Context that a ciphertext is bound to; it does not decrypt at another place. */
+/** Context that a ciphertext is bound to. The ciphertext does not decrypt with another place. */
 export interface SealedPlace {
   readonly tenantId: string;
   /** For example `credential`, `approval_args`, `signing_key`, `evidence_salt`. */
@@ -48,8 +48,8 @@ export interface VaultKeys {
 }
 
 /**
- * Creates a vault from its keys, or from a master key alone, which then is the root too. Both
- * encrypt and authenticate only with keys derived per purpose.
+ * Creates a vault from its keys, or from a master key alone, which then also is the root.
+ * Encryption and MACs use only keys that are derived for one purpose.
  */
 export function createVault(given: Buffer | VaultKeys): Vault {
   const { keyring, root } = Buffer.isBuffer(given)
@@ -83,8 +83,9 @@ export function createVault(given: Buffer | VaultKeys): Vault {
 }
 
 /**
- * Returns a stored secret with its data key wrapped by the active key. `id` is that of its place.
- * Throws `credential.unreadable` if no known key has wrapped it.
+ * Wraps the data key of a stored secret with the active key, and returns the secret's new stored
+ * form. `id` is the id of the secret's place. Throws `credential.unreadable` if no known key
+ * wrapped the secret.
  */
 export function rewrap(keyring: Keyring, sealed: string, id: string): string {
   try {

@@ -77,7 +77,7 @@ export function awsKms(arn: string, access: KmsAccess): Kms {
   };
 }
 
-/** The headers of a POST with AWS Signature Version 4 over all of them and the body. */
+/** Headers of a POST request, with an AWS Signature Version 4 over all headers and the body. */
 async function signedHeaders(
   request: ConstructorParameters<typeof AwsV4Signer>[0],
 ): Promise<Record<string, string>> {

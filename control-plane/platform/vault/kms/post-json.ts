@@ -9,7 +9,10 @@ type Headers = Readonly<Record<string, string>>;
 
 interface Post {
   readonly url: URL;
-  /** A promise of headers is awaited here, because errors of its signer may quote a token. */
+  /**
+   * A promise is awaited in this file, because errors of the code that signs the headers may quote
+   * a token.
+   */
   readonly headers: Headers | Promise<Headers>;
   readonly body: string;
 }

@@ -14,7 +14,7 @@ const decryptedForm = z.object({ data: z.object({ plaintext: plaintextForm }) })
 const rewrappedForm = z.object({ data: z.object({ ciphertext: wrappedForm }) });
 
 /**
- * The transit engine of HashiCorp Vault or OpenBao. `url` is that of the key, as in
+ * The transit engine of HashiCorp Vault or OpenBao. `text` is the URL of the key, as in
  * `https://vault.example:8200/v1/transit/keys/sallyport`. The token needs only `update` on
  * `datakey/plaintext`, `decrypt` and `rewrap` of that key.
  */
