@@ -24,30 +24,30 @@ export interface ApprovalFacts {
   readonly status: ApprovalState;
   readonly agentId: string;
   readonly userId: string;
-  /** The user's address in the directory, because a principal may be named by it. */
+  /** The user's e-mail address in the directory: a principal name can be this address. */
   readonly userEmail?: string | undefined;
   readonly minRole: string;
   readonly quorum: number;
   readonly expiresAtMs: number;
   readonly escalatedBy?: string | undefined;
-  /** Every principal that requested the approval, and the principals who created their keys. */
+  /** Principals that requested the approval, and the principals that created their API keys. */
   readonly requestedBy: readonly string[];
   readonly riskTier: RiskTier;
-  /** The limits that the requiring rules set for a standing grant. */
+  /** Limits of a standing grant, set by the rules that require the approval. */
   readonly grantLimits?: GrantLimits | undefined;
 }
 
 interface Decider {
   /** The principal of the API key. */
   readonly principal: string;
-  /** The principals whose keys created the decider's key; they count as the same person. */
+  /** Principals whose keys created the decider's key. They and the decider count as one person. */
   readonly mintedBy?: readonly string[] | undefined;
   readonly role: string;
   /** The agent that the key is bound to, if any. */
   readonly agentId?: string | undefined;
 }
 
-/** An earlier act on the same approval that left it open. */
+/** An earlier act on the same approval, after which the approval stayed open. */
 export interface Vote {
   readonly principal: string;
   readonly mintedBy?: readonly string[] | undefined;
@@ -55,7 +55,7 @@ export interface Vote {
   readonly action: ApprovalAction;
   /** For `modify`: digest of the action with the modified arguments. */
   readonly effectiveDigest?: string | undefined;
-  /** For `approve`: the standing grant requested with it. */
+  /** For `approve`: the standing grant that this vote requested. */
   readonly grant?: GrantLimits | undefined;
 }
 
@@ -68,7 +68,7 @@ export interface DecisionAttempt {
   /** The standing grant requested with `approve`. */
   readonly grant?: GrantRequest | undefined;
   readonly nowMs: number;
-  /** The delegating user has authenticated again since the request for it. */
+  /** The delegating user authenticated again after a decider required it (`require_reauth`). */
   readonly reauthenticated: boolean;
   /** The tool's current manifest is approved. */
   readonly manifestApproved: boolean;
@@ -83,7 +83,7 @@ export type DecisionOutcome =
       readonly status: ApprovalState;
       /** The new state allows no further transition. */
       readonly isFinal: boolean;
-      /** The number of missing votes of this kind. */
+      /** Number of votes for this outcome that the quorum still needs. */
       readonly votesMissing: number;
       readonly minRole: string;
       readonly escalatedBy?: string | undefined;
@@ -91,7 +91,10 @@ export type DecisionOutcome =
       readonly deciders?: Deciders | undefined;
       /** The standing grant that this act requests, with defaults filled in. */
       readonly grantAsked?: GrantLimits | undefined;
-      /** The standing grant that this act gives: the least of what all approvers requested. */
+      /**
+       * The standing grant that results from this act: the least of each term that approvers
+       * requested.
+       */
       readonly grant?: GrantLimits | undefined;
     }
   | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
@@ -194,7 +197,10 @@ function refusePrecondition(attempt: DecisionAttempt): Refusal | undefined {
     : undefined;
 }
 
-/** A demand stays until it is met, even if the approval moved to another open state. */
+/**
+ * True if a decider required `action` and the requirement is still open. It stays open even if the
+ * approval moved to another open state.
+ */
 function isDemanded(
   action: ApprovalAction,
   state: ApprovalState,
@@ -215,8 +221,8 @@ function refuseSecondVote(attempt: DecisionAttempt): Refusal | undefined {
 }
 
 /**
- * Votes since the approval was last escalated or sent back, because that may change minds. A vote
- * under a role that no longer suffices, because the terms were raised since, does not count.
+ * Votes that still count: those cast after the last act that is not a vote (such as an escalation),
+ * under a role that satisfies the current `minRole`.
  */
 function standingVotes({ votes, approval }: DecisionAttempt): readonly Vote[] {
   const isVote = ({ action }: Vote) => action === 'approve' || action === 'modify';
@@ -248,7 +254,8 @@ function move(attempt: DecisionAttempt, grantAsked?: GrantLimits): DecisionOutco
   if (votesMissing > 0) {
     return { ok: true, status: approval.status, isFinal: false, votesMissing, ...kept };
   }
-  // refuseTransition allows a missing transition only for `expire`.
+  // Only `expire` can have no transition here, because refuseTransition refused all other actions
+  // without one.
   const status = transition(approval.status, action) ?? 'expired';
   const grant =
     status === 'approved' ? narrowestGrant([grantAsked, ...grantsOf(attempt)]) : undefined;
@@ -271,7 +278,7 @@ function grantsOf(attempt: DecisionAttempt): readonly (GrantLimits | undefined)[
 }
 
 /**
- * Votes for exactly the same outcome that are still missing, including this one. One denial is
+ * Number of votes for exactly this outcome that are missing after the current vote. One denial is
  * enough.
  */
 function missingVotes(attempt: DecisionAttempt): number {

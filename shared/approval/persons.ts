@@ -1,8 +1,8 @@
 import { foldPrincipal } from '../base/principal.ts';
 
 /**
- * The persons of an API key: its own principal, and the principals whose keys created it, directly
- * or indirectly. A person who creates another key counts as the same person with both keys.
+ * The persons behind an API key: its principal, and the principals whose keys created it, directly
+ * or indirectly. This way, nobody can vote twice by creating a second key.
  */
 export interface KeyPersons {
   readonly principal: string;

@@ -4,7 +4,8 @@ import { stricterRole } from '../vocabulary/roles.ts';
 import type { ApprovalTerms } from '../vocabulary/verdict.ts';
 
 /**
- * Combines two terms so that a decision satisfies both. The time to decide is taken from the first.
+ * Combines two sets of terms so that a decision under the result satisfies both. `slaSeconds` is
+ * that of `one`.
  */
 export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): ApprovalTerms {
   const grant = narrower(one.grant, other.grant);
@@ -18,8 +19,8 @@ export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): Approva
 }
 
 /**
- * The limits of a standing grant that satisfies both; undefined, for a single call, if one is
- * missing.
+ * The limits of a standing grant within both limits. Undefined (a single call only) if either is
+ * undefined.
  */
 export function narrower(
   one: GrantLimits | undefined,

@@ -1,6 +1,6 @@
 import { normaliseHost } from './host.ts';
 
-/** An IP address. An IPv4-mapped IPv6 address is the IPv4 address. */
+/** An IP address. An IPv4-mapped IPv6 address is represented as the IPv4 address. */
 export interface Address {
   readonly family: 'ipv4' | 'ipv6';
   /** In the form of `normaliseHost`; equal for equal addresses. */
@@ -9,7 +9,7 @@ export interface Address {
   readonly bytes: Uint8Array;
 }
 
-/** A CIDR range; `address` is its first. */
+/** A CIDR range; `address` is the first address in the range. */
 export interface Range {
   readonly address: Address;
   readonly prefixBits: number;

@@ -1,8 +1,10 @@
 import type { Log } from './log.ts';
 
-/** The disk counts as nearly full below this share of its size. */
+/** The disk counts as nearly full if less than this share of it is free. */
 const lowShare = 0.1;
-/** Caches a probe's result, so that frequent readiness requests do not load the disk. */
+/**
+ * How long a probe's result is cached, so that frequent readiness requests do not load the disk.
+ */
 const believedMs = 1_000;
 const checkEveryMs = 30_000;
 

@@ -9,8 +9,8 @@ const remedies: Readonly<Record<string, string>> = {
 };
 
 /**
- * What the operator can do about an error of the file system, with the path that it names;
- * undefined for any other error. `path` is for calls whose errors name none.
+ * Describes what the operator can do about a file system error; undefined for any other error.
+ * `path` is used if the error contains no path.
  */
 export function describeFileError(error: unknown, path?: string): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;

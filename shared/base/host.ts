@@ -56,7 +56,8 @@ export function isAddress(host: string): boolean {
 
 /**
  * Parses `host`, `host:port` or `[v6]:port` (RFC 9110 section 7.2). `defaultPort` replaces an
- * absent port; without it a port is required. Refuses user information and all other text.
+ * absent port; without a default, the port is required. Refuses user information and any other
+ * text.
  */
 export function splitAuthority(authority: string, defaultPort?: number): Authority | undefined {
   const parts = /^(\[[^\]]*\]|[^:[\]]*)(?::(\d{1,5}))?$/.exec(authority);

@@ -40,8 +40,8 @@ const charBytesMax = 3;
 
 /**
  * A pino destination that batches lines: they wait at most 100 ms and are written before the
- * process exits. Single writes would cost a system call each. Lines are kept as bytes, because
- * strings of that age are the most expensive for the garbage collector.
+ * process exits. Single writes would cost a system call each. Lines are buffered as bytes, because
+ * strings that live this long are the most expensive for the garbage collector.
  */
 export function bufferLines(sink: LineSink): { write(line: string): void } {
   const gathered = Buffer.alloc(bytesMax);

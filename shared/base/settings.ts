@@ -3,8 +3,8 @@ import { cidr } from './address.ts';
 import { nearestName } from './nearest-name.ts';
 
 /**
- * Every setting (design 14) of all programs. One list, because an environment may hold the settings
- * of both programs, and a name outside the list is an operator error.
+ * The settings (design 14) of all programs, in one list because an environment may hold the
+ * settings of both programs. A name outside the list is an operator error.
  */
 export const settingNames = [
   'SALLYPORT_API_HOST',
@@ -88,8 +88,8 @@ export class SettingsError extends Error {
 
 /**
  * Removes `NODE_TLS_REJECT_UNAUTHORIZED` from an environment, because it would disable certificate
- * verification in Node, including for the control plane and Redis. Returns true if it was set to do
- * so.
+ * verification in Node, including for the control plane and Redis. Returns true if the variable
+ * disabled verification.
  */
 export function ignoreInsecureTls(env: Record<string, string | undefined>): boolean {
   const isInsecure = env.NODE_TLS_REJECT_UNAUTHORIZED === '0';
@@ -115,7 +115,10 @@ export const redisUrl = z
   .regex(/^rediss?:\/\/./, 'must begin with redis:// or rediss://, as in redis://host:6379')
   .optional();
 
-/** Where an HTTP server is. A name and port alone would be read as a URL with the name as scheme. */
+/**
+ * The URL of an HTTP server. The scheme is required, because URL parsers read the name in
+ * `name:port` as a scheme.
+ */
 export function httpUrl(example: string) {
   const error = `must begin with http:// or https://, as in ${example}`;
   const isHttp = (text: string) => /^https?:\/\/[^/]/i.test(text) && URL.canParse(text);

@@ -51,8 +51,8 @@ export const documentLimits: JsonSizeLimits = {
 };
 
 /**
- * For simulation requests, which hold actions next to policies: the arguments are compared and
- * hashed.
+ * For simulation requests. They contain policies and actions, and the arguments of the actions are
+ * compared and hashed.
  */
 export const simulationLimits: JsonSizeLimits = {
   ...argumentLimits,
@@ -60,13 +60,13 @@ export const simulationLimits: JsonSizeLimits = {
   namesBytesMax: 524_288,
 };
 
-/** Facts found by scanning the text that the parsed value no longer shows. */
+/** Properties of the text that are lost when it is parsed. */
 interface Scan {
   /** Colons outside strings: the members of all objects, duplicates counted. */
   members: number;
   /** An escaped surrogate occurs, so that strings may be ill-formed. */
   surrogateEscaped: boolean;
-  /** Commas outside strings: one fewer than the values they separate. */
+  /** Commas outside strings; n values in an array or object are separated by n - 1 commas. */
   commas: number;
   /** Length of the most recent string. */
   stringBytes: number;
@@ -207,7 +207,7 @@ function tooMany(max: number): GatewayError {
   });
 }
 
-/** Returns the position after the string that began before `start`. */
+/** Returns the position after the string whose opening quote is just before `start`. */
 function skipString(bytes: Uint8Array, start: number, scan: Scan): number {
   let at = start;
   while (at < bytes.length) {
@@ -250,7 +250,7 @@ function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): bool
   const token = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
   const number = Number(token);
   const printed = String(number);
-  // Minus zero and the spellings of non-finite numbers never print as they were written.
+  // Never true for unsafe numbers: `-0` is printed as `0`, and `1e999` as `Infinity`.
   if (printed === token) return false;
   // A malformed token: the parser refuses it with a better message.
   if (!decimalForm.test(token)) return true;
@@ -261,8 +261,8 @@ function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): bool
 }
 
 /**
- * True for digits and at most a point, without exponent. Minus zero is excluded because it loses
- * its sign.
+ * True for digits and a decimal point, without exponent. Numbers that begin with `-0` are excluded,
+ * because minus zero loses its sign.
  */
 function isShortDecimal(bytes: Uint8Array, start: number, end: number): boolean {
   if (bytes[start] === 0x2d && bytes[start + 1] === 0x30) return false;

@@ -20,9 +20,9 @@ export class ArgumentSet {
 }
 
 /**
- * Refuses arguments, at any depth, with two names that some parser treats as equal. JSON parsers
- * that ignore case are common, and use the last of the two. The parser that read the arguments
- * bounds the depth.
+ * Refuses arguments in which an object, at any depth, has two names that some parser treats as
+ * equal. Many JSON parsers ignore case and use the last of the two. The parser that read the
+ * arguments has already limited the depth.
  */
 export function refuseDuplicateNames(args: JsonObject): void {
   const names = new NameSet();
@@ -38,8 +38,8 @@ function refuseDuplicateNamesWithin(value: JsonValue | undefined): void {
 }
 
 /**
- * Folds names that case-insensitive parsers treat as equal. Upper case first, because it also
- * unifies characters such as the long s with s.
+ * Folds names that case-insensitive parsers treat as equal. Converts to upper case first, because
+ * this also maps characters such as the long s (ſ) to s.
  */
 export function foldCase(name: string): string {
   return name.toUpperCase().toLowerCase();
@@ -79,8 +79,8 @@ function foldLoosely(name: string): string {
     });
   }
   if (name === '__proto__') {
-    // Merged into an object, it would become the prototype, and its members would appear as
-    // arguments.
+    // Code that merges this argument into an object would set the object's prototype, whose members
+    // would then appear as arguments.
     throw new GatewayError('args.schema_invalid', {
       message: 'An argument cannot be named __proto__; rename it.',
     });

@@ -40,8 +40,8 @@ export interface CredentialInjection {
   /** Header or query parameter name, for `header` and `query`. */
   readonly name?: string | undefined;
   /**
-   * Text around the secret with the placeholder `{secret}`; for `basic`, the user name and a colon
-   * come first.
+   * Text with the placeholder `{secret}`, which is replaced by the secret. For `basic`, the text
+   * begins with the user name and a colon.
    */
   readonly format?: string | undefined;
 }

@@ -20,14 +20,14 @@ type BodyKind = 'json' | 'form' | 'none';
 
 const bodiless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 
-/** The place of arguments outside the path: a body of this kind, or the query for `none`. */
+/** How arguments outside the path are sent: in a body of this kind, or in the query if `none`. */
 export function bodyKind(binding: Pick<Binding, 'body' | 'method'>): BodyKind {
   return binding.body ?? (bodiless.has(binding.method ?? '') ? 'none' : 'json');
 }
 
 /**
- * Builds the canonical request for these arguments. Only the binding and an argument's name decide
- * where the argument goes, and each argument has exactly one encoding there.
+ * Builds the canonical request for these arguments. The position of an argument depends only on the
+ * binding and the argument's name, and each argument has exactly one encoding there.
  */
 export function buildRequest(
   binding: Binding,

@@ -5,7 +5,7 @@ interface Named {
   readonly port: string;
 }
 
-/** A host as bindings and credentials name it. All names of this machine count as one. */
+/** Parses a host as written in bindings and credentials. All loopback names become `loopback`. */
 export function namedHost(host: string): Named {
   const [, name = host, port = '443'] = /^(.*?)(?::(\d+))?$/.exec(host) ?? [];
   return { name: isLoopback(name) ? 'loopback' : name, port };
@@ -17,7 +17,10 @@ function isLoopback(name: string): boolean {
 
 const editsMax = 2;
 
-/** Edit distance of two names; infinite above two edits, because that is no typing error. */
+/**
+ * Edit distance of two names; infinite above two edits, because more are unlikely to be a typing
+ * error.
+ */
 export function nameDistance(one: string, other: string): number {
   if (one === other) return 0;
   if (Math.abs(one.length - other.length) > editsMax) return Number.POSITIVE_INFINITY;
@@ -28,9 +31,9 @@ export function nameDistance(one: string, other: string): number {
 const portsMax = 65_536;
 
 /**
- * Orders hosts by how likely the caller meant them: this machine on the nearest port, then a
- * similar name on the same port, then any name on the same port unless that is the default one.
- * Infinite for all others.
+ * Ranks a host by how likely the caller meant it: the same name on the nearest port, then a similar
+ * name on the same port, then any name on the same port, unless that port is 443. Infinite for all
+ * other hosts.
  */
 export function hostDistance(one: Named, other: Named): number {
   if (one.name === other.name) return Math.abs(Number(one.port) - Number(other.port));

@@ -87,7 +87,7 @@ function compileHost(bindings: readonly Binding[]): HostBindings {
     calls.set(key, [...(calls.get(key) ?? []), candidate]);
   }
   const servers = ofProtocol('mcp').map((binding) => ({ binding, ...endpointOf(binding) }));
-  // Next to other bindings, a passthrough would bypass them, so it is ignored.
+  // A passthrough binding is ignored if its host has other bindings, because it would bypass them.
   const alone = bindings.length === 1 ? bindings[0] : undefined;
   return {
     passthrough: alone?.protocol === 'passthrough' ? alone : undefined,

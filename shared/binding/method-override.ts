@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
 // Prefixes and suffixes that PHP, Rack, qs and others drop or rewrite around a parameter name. PHP
-// reads `.method` and `[method` as `_method`, qs reads `[_method]`, and all read an array.
+// reads `.method` and `[method` as `_method`, qs reads `[_method]`, and all of them accept array
+// forms such as `_method[]`.
 const parameterForm =
   /^(?:[-_.\s[\]?+]+(?:http[-_.\s]?)?method|[-_.\s[\]?+]*x[-_.\s](?:http[-_.\s]?)?(?:method|verb)(?:[-_.\s]?override)?)(?:[-.\s[\]].*)?$/s;
 const headerForm = /^-*(?:x-)?(?:http-?)?(?:method|verb)(?:-?override)?$/;

@@ -56,7 +56,7 @@ function invalid(template: string, what: string): GatewayError {
   return new GatewayError('binding.invalid', { message: `path: "${template}" ${what}.` });
 }
 
-// Printable ASCII except `#`, `;` and the backslash; `?` was cut off before.
+// Printable ASCII except `#`, `;` and the backslash; the query was cut off before.
 const sentForm = /^\/[!"$-:<-[\]-~]*$/;
 const encodedSeparator = /%(?:2f|5c)/i;
 
@@ -136,7 +136,7 @@ export function templatesOverlap(one: PathTemplate, other: PathTemplate): boolea
   });
 }
 
-/** Splits a request target into path and query. A fragment is invalid in one. */
+/** Splits a request target into path and query. A request target cannot contain a fragment. */
 export function splitTarget(target: string): { path: string; query: string } {
   const mark = target.indexOf('?');
   return mark < 0

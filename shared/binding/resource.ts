@@ -20,9 +20,9 @@ export function resourceTemplateProblem(template: string): string | undefined {
 
 /**
  * Fills a resource template from arguments. `{name}` accepts a value without `/`, `:` and `\`.
- * `{+name}`, at the end, also accepts those, but no dot segments (RFC 6570 section 3.2.3). Other
- * values are refused, so that a resource has one reading. Undefined if a named argument is absent,
- * empty, or not a string, number or boolean.
+ * `{+name}`, allowed only at the end, also accepts these characters, but no dot segments (RFC 6570
+ * section 3.2.3). Other values are refused, so that a resource has one reading. Undefined if a
+ * named argument is absent, empty, or not a string, number or boolean.
  */
 export function fillResource(template: string, args: JsonObject): string | undefined {
   let isComplete = true;

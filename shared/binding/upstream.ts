@@ -37,7 +37,7 @@ export interface UpstreamRequest extends BuiltRequest {
   readonly port: number;
 }
 
-// One derived binding for each binding, so that its template is parsed once.
+// Caches the derived binding of each binding, so that its path template is parsed once.
 const upstreamBindings = new WeakMap<Binding, { url: UpstreamUrl; binding: Binding }>();
 
 /**
@@ -65,7 +65,8 @@ function readTarget(binding: Binding): { url: UpstreamUrl; binding: Binding } {
     });
   }
   const { body, ...rest } = binding;
-  // A form stays a form. The upstream's method decides whether the request has a body.
+  // `form` is kept if the upstream's method has a body; otherwise that method determines the kind
+  // of body.
   const form = body === 'form' && /^(?:POST|PUT|PATCH)$/.test(upstream.method);
   const target = { ...rest, method: upstream.method, path: url.path };
   return { url, binding: form ? { ...target, body } : target };

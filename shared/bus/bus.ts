@@ -4,7 +4,7 @@ export interface Change {
   readonly id: string;
   readonly name: string;
   /**
-   * The section's value when the change is read: the one that this change stored, or a later one.
+   * The section's value at the time of reading: the value that this change stored, or a later one.
    */
   readonly value: string;
 }
@@ -36,8 +36,8 @@ export interface Subscription {
 type ClaimResult = {
   readonly status: 'claimed' | 'taken';
   /**
-   * Milliseconds since the epoch: the bus has kept every claim since then. A passport issued
-   * earlier may have been used.
+   * Time, in milliseconds since the Unix epoch, since which the bus has kept every claim. A
+   * passport that was issued earlier may already have been used.
    */
   readonly epochMs: number;
 };

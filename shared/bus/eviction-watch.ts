@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis';
 import type { Log } from '../base/log.ts';
 import { readEviction } from './redis-connection.ts';
 
-/** Interval after which a policy changed under an open connection is detected. */
+/** Interval between reads of the eviction policy, which can change while a connection is open. */
 const lookAgainMs = 5_000;
 
 /**
@@ -49,7 +49,7 @@ export class EvictionWatch {
     const found = await readEviction(this.#redis, this.#log);
     // The next check asks again.
     if (found === 'no answer') return;
-    // A policy that was read once stays known if Redis hides it later.
+    // If Redis hides the policy later, the policy that was read last still applies.
     if (found !== 'hidden') this.#policy = found.policy;
     if (this.#policy === this.#reported) return;
     this.#reported = this.#policy;

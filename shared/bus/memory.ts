@@ -15,7 +15,7 @@ interface MemoryBusOptions {
 
 /** Stores claims beyond the lifetime of the process. */
 export interface ClaimStore {
-  /** Milliseconds since the epoch: the store has kept every claim since then. */
+  /** Time, in milliseconds since the Unix epoch, since which the store has kept every claim. */
   readonly epochMs: number;
   /** True if claims on this key must be stored. */
   keeps(key: string): boolean;

@@ -21,8 +21,8 @@ interface OpenBusOptions {
 /** Opens the bus that the settings select. Throws a `SettingsError` if the Redis URL is invalid. */
 export async function openBus({ redisUrl, claims, ...options }: OpenBusOptions): Promise<Bus> {
   if (redisUrl === undefined) return openMemoryBus({ ...options, claims });
-  // ioredis would resolve such text as a host name for ever, and log it although it holds a
-  // password.
+  // ioredis would try to resolve such text as a host name forever, and log the text, which can
+  // contain a password.
   if (!/^rediss?:\/\//.test(redisUrl) || !URL.canParse(redisUrl)) {
     throw new SettingsError(
       'REDIS_URL must begin with redis:// or rediss://, as in redis://user:password@host:6379/0.',

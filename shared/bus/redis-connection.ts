@@ -95,7 +95,8 @@ export function answer<Schema extends z.ZodType>(schema: Schema, reply: unknown)
 
 /**
  * Reads Redis' eviction policy: `hidden` if Redis does not show it, `no answer` if the connection
- * or the time-out ended first. Uses INFO, because hosted services and restricted users lack CONFIG.
+ * was lost or the request timed out. Uses INFO, because hosted services and restricted users lack
+ * CONFIG.
  */
 export async function readEviction(
   redis: Redis,

@@ -31,9 +31,9 @@ interface Entry {
 }
 
 /**
- * Follows one stream until closed, on a connection of its own. Each round reads, in one atomic
- * script, the entries after the last one and whether that one still exists. The blocking read only
- * triggers the next round, so no entry is lost between the two.
+ * Follows one stream until closed, on a connection of its own. Each round runs one atomic script,
+ * which reads the new entries and checks that the last delivered entry still exists. The blocking
+ * read only triggers the next round, so no entry is lost between rounds.
  */
 export async function followStream(following: Following): Promise<void> {
   const { redis, log, closed } = following;
@@ -75,7 +75,8 @@ async function deliver(following: Following, entries: readonly Entry[]): Promise
   const values = answer(valuesReply, await redis.mget(sections));
   for (const [index, { id, name }] of wanted.entries()) {
     const value = values[index];
-    // The section expired or was deleted since. The heartbeat reports which.
+    // The section expired or was deleted after this change. The heartbeat lists the sections that
+    // are current.
     if (typeof value !== 'string') continue;
     if (closed.aborted) return;
     follower.onChange({ id, name, value });

@@ -10,11 +10,11 @@ function script(source: string): Script {
   return { source, sha1: hash('sha1', source, 'hex') };
 }
 
-// The epoch, `<ms> <replication id>`, marks since when this server has kept every claim. A script
-// that finds it missing, or with another replication id, sets it to the later of Redis' clock and
-// the caller's, so that a slow clock cannot vouch for lost claims. Redis changes its replication id
-// on every start and promotion, and both can lose the newest writes. The epoch is read inside the
-// script, so that no failover can happen between check and claim.
+// The epoch, `<ms> <replication id>`, is the time since which this server has kept every claim. If
+// the epoch is missing or has another replication id, the script sets it to the later of Redis'
+// clock and the caller's clock, so that a slow clock cannot date it before lost claims. Every start
+// and promotion of Redis changes the replication id and can lose the newest writes. The epoch is
+// read inside the script, so that no failover can happen between check and claim.
 const ensureEpoch = `
 local function ensureEpoch(key, callerMs)
   local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')

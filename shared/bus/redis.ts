@@ -37,8 +37,8 @@ const claimReply = z.tuple([z.union([z.literal(0), z.literal(1)]), z.coerce.numb
 const countReply = z.tuple([z.number().int().min(1), z.number().int().min(0)]);
 
 /**
- * Opens the bus on Redis. Resolves even if Redis is unreachable: until it is reachable, calls
- * reject, and followers start afterwards.
+ * Opens the bus on Redis. Resolves even if Redis is unreachable; until Redis is reachable, calls
+ * reject and followers wait.
  */
 export async function openRedisBus(options: RedisBusOptions): Promise<Bus> {
   const redis = connectRedis(options.url, { name: 'commands', log: options.log });

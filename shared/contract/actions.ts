@@ -56,8 +56,9 @@ export const actionResponse = z.object({
     /** The decisions that matching rules of `monitor` policies would have made. */
     observed: z.array(observedRule).readonly().optional(),
     /**
-     * If a budget refuses: when the same call is allowed again if nothing is added until then. If a
-     * human recently denied this action, or asked about it: the redacted comment.
+     * `resets_at`: when an exhausted budget allows the same call again, if no other calls are
+     * counted until then. `approver_comment`: the redacted comment of a human who recently denied
+     * this action or asked about it.
      */
     details: z
       .object({ resets_at: z.string().optional(), approver_comment: z.string().optional() })
@@ -103,7 +104,7 @@ const executionFailure = z.object({
 
 const executionResult = z.object({
   status: z.number().int(),
-  /** The upstream's forwarded headers, in lower case. */
+  /** Response headers of the upstream that are forwarded; names in lower case. */
   headers: z.record(z.string(), z.string()),
   /** A JSON value, text, or base64 for other content; absent without a body. */
   body: z.unknown().optional(),
@@ -121,7 +122,10 @@ export const executeResponse = actionResponse.extend({
   result: executionResult.optional(),
   /** Why no complete response exists although the decision allowed the call. */
   failure: executionFailure.optional(),
-  /** The event `execution.result`; its `decision_event_id` is `evidence_event_id`. */
+  /**
+   * Id of the `execution.result` event, whose `decision_event_id` equals this response's
+   * `evidence_event_id`.
+   */
   result_event_id: z.string().optional(),
   /** The result is not sealed yet; it waits as a dead letter. */
   dead_lettered: z.literal(true).optional(),

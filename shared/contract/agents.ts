@@ -99,10 +99,10 @@ export const listAgents = operation({
 const serviceAccountRecord = z.object({
   id: z.string(),
   name: z.string(),
-  /** The principal of its key; never a human account. */
+  /** Principal of the account's key; never a human account. */
   principal: z.string(),
   created_at: z.string(),
-  /** Whether one of its keys is valid. */
+  /** True if one of the account's keys is valid. */
   active: z.boolean(),
 });
 named('ServiceAccount', serviceAccountRecord);
@@ -189,7 +189,7 @@ export const createServiceAccount = operation({
     schema: serviceAccountRecord.omit({ active: true }).extend({
       agent_id: z.number().int(),
       key: z.string(),
-      /** For `DELETE /v1/keys`. */
+      /** The key's id, for revoking the key with `DELETE /v1/keys`. */
       key_id: z.string(),
       role: z.literal('agent'),
       expires_at: z.string().nullable(),

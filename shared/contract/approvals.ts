@@ -17,7 +17,10 @@ const vote = z.object({
 named('ApprovalVote', vote);
 
 const grantRecord = z.object({
-  /** True if the grant has more than one use, or covers calls with other arguments. */
+  /**
+   * True if the grant has more than one use, or covers calls with arguments other than the approved
+   * ones.
+   */
   standing: z.boolean(),
   scope: z.enum(grantScopes),
   uses: z.number().int(),
@@ -54,7 +57,10 @@ const approvalRecord = z.object({
   proposed_mcp: jsonObject.optional(),
   /** The arguments to perform after `modify`; only for callers who may decide. */
   effective_args: jsonObject.optional(),
-  /** Every principal that requested it, and the creators of their keys. None of them may decide. */
+  /**
+   * Principals that requested the approval, and the creators of their keys. None of these may
+   * decide.
+   */
   requested_by: z.array(z.string()),
   requested_at: z.string(),
   expires_at: z.string(),

@@ -118,7 +118,7 @@ const webhook = z.object({
   status: z.enum(['active', 'disabled']),
   created_by: z.string(),
   updated_at: z.string(),
-  /** Until then, messages are also signed with the previous secret. */
+  /** Time until which messages are also signed with the previous secret. */
   previous_secret_until: z.string().optional(),
 });
 named('Webhook', webhook);
@@ -132,7 +132,9 @@ const webhookExample = {
   updated_at: '2026-11-20T10:00:00.000Z',
 } as const;
 
-/** Without user, password and fragment. The dialler decides which addresses may be reached. */
+/**
+ * A URL without user, password and fragment. The dialler decides later which addresses are allowed.
+ */
 const urlForm =
   '^https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?([?][A-Za-z0-9._~=&-]*)?$';
 

@@ -90,7 +90,7 @@ export const createKey = operation({
     /** Default: `gateway` for the role of that name, else `tenant`. */
     scope: z.enum(keyScopes).optional(),
     principal: line(100).optional(),
-    /** Binds the key to one agent; it cannot act for another. */
+    /** Binds the key to one agent; the key cannot act for another agent. */
     agent_id: z.int().min(1).max(2_147_483_647).optional(),
     expires_at: dateTime.optional(),
   }),

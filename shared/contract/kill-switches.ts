@@ -4,7 +4,7 @@ import { named } from './base/json-schema.ts';
 import { operation } from './base/operation.ts';
 import { dateTime, line, opaqueId, pageLimit, warnings, wholeNumber } from './base/schemas.ts';
 
-// A budget of their own, so that busy agents cannot block operators who stop them.
+// A separate request budget, so that busy agents cannot block the operators who stop them.
 const shared = { tag: 'Runtime', auth: 'bearer', budget: 'control' } as const;
 
 const kind = z.enum(['block_tool', 'block_agent', 'force_mode']);
@@ -33,13 +33,13 @@ const silentSidecar = z.object({ sidecar: z.string(), last_seen_at: z.string() }
 
 /** Which sidecars have applied the change; present in responses to requests with `wait_ms`. */
 const confirmation = z.object({
-  /** They have applied the change. */
+  /** Sidecars that have applied the change. */
   confirmed: z.array(z.string()),
-  /** They reported within the last 30 seconds, but did not confirm in time. */
+  /** Sidecars that reported within the last 30 seconds, but did not confirm in time. */
   missing: z.array(silentSidecar),
   /**
-   * They have not reported for longer, and were not waited for. They refuse calls once their
-   * policies are too old.
+   * Sidecars without a report in the last 30 seconds; the request did not wait for them. A silent
+   * sidecar refuses calls once its policies are too old.
    */
   silent: z.array(silentSidecar),
 });

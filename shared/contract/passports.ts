@@ -37,7 +37,7 @@ export const passportClaims = z.object({
 });
 named('PassportClaims', passportClaims);
 
-/** A token in any form; the response states whether it is a valid one. */
+/** A token in any form; the response states whether the token is a valid passport. */
 export const compactJws = text(1_048_576);
 
 /** Refused with `passport.ttl_invalid` if out of bounds. */

@@ -98,7 +98,10 @@ export const openSidecarApproval = operation({
     passport_jti: name(256).optional(),
     /** The presented passport, compact JWS; absent if the call uses the lease. */
     passport: text(65_536).optional(),
-    /** The sidecar's verdict. Only terms and risk are used, and only if they are stricter. */
+    /**
+     * `reason_code` and the members after it are the sidecar's verdict. Only `risk_tier` and
+     * `terms` are used, and only if they are stricter.
+     */
     reason_code: name(256),
     matched_rules: z.array(text(512)).max(10_000),
     policy_hash: digest.optional(),

@@ -1,6 +1,6 @@
 /** `typ` of the short-lived JWT that authenticates an enrolled sidecar, signed by its own key. */
 export const sidecarTokenType = 'sallyport-sidecar+jwt';
-/** Its `aud`. */
+/** `aud` of this JWT. */
 export const sidecarTokenAudience = 'sallyport-control-plane';
 /** Maximum lifetime of the JWT. */
 export const sidecarTokenSecondsMax = 60;

@@ -137,7 +137,7 @@ export const report = z.strictObject({
   /** Age of the replica. */
   age_ms: z.number().min(0).max(Number.MAX_SAFE_INTEGER).optional(),
   spool_depth: z.number().int().min(0).optional(),
-  /** Number of records written to its spool so far. */
+  /** Number of records that the sidecar has written to its spool so far. */
   spool_written: z.number().int().min(0).optional(),
   last_decision_at: dateTime.optional(),
   last_decision: z.strictObject({ decision: text(64), reason_code: text(256) }).optional(),
@@ -163,10 +163,12 @@ const sidecarRecord = z.object({
   enrolled_at: z.string(),
   last_seen_at: z.string().optional(),
   revoked_at: z.string().optional(),
-  /** When its agent was disabled. */
+  /** When the sidecar's agent was disabled. */
   agent_disabled_at: z.string().optional(),
   acked_record: z.number(),
-  /** Number of events on `sidecar:<id>` that report problems with its evidence. */
+  /**
+   * Number of events in the chain `sidecar:<id>` that report problems with the sidecar's evidence.
+   */
   evidence_incidents: z.number().int(),
   last_evidence_incident: z.object({ type: z.string(), at: z.string() }).optional(),
   report: report.optional(),

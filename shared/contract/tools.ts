@@ -55,7 +55,7 @@ const drift = z.object({
   message: z.string(),
   /** A sentence for humans: the meaning of the drift, and what to do. */
   sentence: z.string(),
-  /** True if the tool must be approved again because of it. */
+  /** True if the tool must be approved again because of this drift. */
   material: z.boolean(),
 });
 named('ToolDrift', drift);
@@ -129,7 +129,7 @@ const toolRecord = z.object({
   risk_tier: riskTier,
   manifest_hash: z.string(),
   approved_hash: z.string().nullable(),
-  /** The reason code why it must be approved again. */
+  /** Reason code that explains why the tool must be approved again. */
   drift_reason: z.string().nullable(),
   /**
    * Who submitted the current version: a principal, or `sidecar:<id>` for a version seen in a

@@ -100,7 +100,7 @@ export function sealEnvelope(
   };
 }
 
-/** Decrypts an envelope. Throws if place or key differ from those it was sealed with. */
+/** Decrypts an envelope. Throws if place or key differ from those used for encryption. */
 export function openEnvelope(
   envelope: Envelope,
   place: EnvelopePlace,
@@ -122,7 +122,7 @@ export function openEnvelope(
 
 /**
  * Encrypts the data key under another wrapping key; the secret's ciphertext is unchanged. `id` is
- * the id of the place it was sealed for.
+ * the `id` of the envelope's place.
  */
 export function rewrapEnvelope(
   envelope: Envelope,

@@ -11,8 +11,8 @@ const depthMax = 128;
 export function canonicalJson(value: unknown): string {
   if (isInOrder(value, 0)) {
     const text = JSON.stringify(value);
-    // ECMAScript escapes a lone surrogate this way. If the text contains the sequence for another
-    // reason, the slow path accepts it.
+    // ECMAScript escapes a lone surrogate as `\ud…`. If the text contains this sequence for another
+    // reason, the slow path accepts the value.
     if (!text.includes('\\ud')) return text;
   }
   return write(value, 0);

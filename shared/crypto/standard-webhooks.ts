@@ -8,7 +8,7 @@ export interface WebhookHeaders {
 }
 
 interface WebhookMessage {
-  /** Equal for all attempts; receivers detect duplicates by it. */
+  /** The same for all attempts, so that receivers can detect duplicates. */
   readonly id: string;
   /** The time of this attempt; receivers refuse messages that are minutes old. */
   readonly atMs: number;

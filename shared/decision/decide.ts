@@ -31,8 +31,9 @@ interface DecisionInput {
  * identity, passport, tool, policy, approval; the first refusal ends the evaluation. Pure and
  * synchronous: the verdict lists side effects, and the caller executes them before it acts on the
  * verdict.
- * A passport that passes its checks unclaimed must be claimed, whatever the other stages decide. If
- * the claim fails, the caller decides again with `use` `replayed` or `unavailable`.
+ * A passport that passes its checks and is not claimed yet must be claimed, whatever the other
+ * stages decide. If the claim fails, the caller decides again with `use` `replayed` or
+ * `unavailable`.
  */
 export function decide(action: Action, state: DecisionState, nowMs: number): Verdict {
   const input: DecisionInput = { action, state, nowMs, mode: effectiveMode(action, state, nowMs) };
@@ -100,7 +101,10 @@ function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): F
       );
 }
 
-/** The sidecar numbers the uses of its lease; a presented passport must be claimed. */
+/**
+ * Only a presented passport must be claimed. A sidecar numbers the uses of its lease, so they need
+ * no claim.
+ */
 function claimEffect({ state }: DecisionInput): Effect | undefined {
   const { passport, tool } = state;
   if (passport?.form !== 'signed') return undefined;
@@ -186,7 +190,9 @@ function judgePolicy(input: DecisionInput): Finding {
   }
 }
 
-/** Counts every call that proceeds, including a refusal that is not enforced. */
+/**
+ * Adds `count_usage` to the verdict on every call that proceeds, even if a refusal is not enforced.
+ */
 function countIfDone({ action, state }: DecisionInput, verdict: Verdict): Verdict {
   const effect = mayProceed(verdict) ? countEffect(action, state) : undefined;
   return effect === undefined ? verdict : { ...verdict, effects: [...verdict.effects, effect] };
@@ -222,7 +228,7 @@ function conclude(
   };
 }
 
-/** Opens an approval only if the call is actually held. */
+/** The effects of a verdict. `open_approval` is omitted if the mode does not hold the call. */
 function effectsOf(
   claim: Effect | undefined,
   effect: Effect | undefined,

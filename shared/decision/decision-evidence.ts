@@ -17,31 +17,34 @@ interface DecisionFacts {
   readonly source: string;
   readonly chainId: string;
   readonly nowMs: number;
-  /** The event's user; the action's user is recorded as `acted_for` if it is another one. */
+  /** The event's user; if the action's user differs, it is recorded as `acted_for`. */
   readonly userId: string;
-  /** Names of the tool and the resource in the form that the ledger accepts. */
+  /** `tool` and `resource` have the form that the ledger accepts. */
   readonly tool: string;
   readonly resource: string;
   readonly environment: Environment;
   readonly approvalId?: number | undefined;
   /** Identifies the process run that counts the call for budgets. */
   readonly usageRun: string;
-  /** Which form of the arguments the event keeps; default: digest and shape. */
+  /** The form in which arguments are stored. Default: digest and shape. */
   readonly setting?: ArgumentsSetting | undefined;
-  /** Principal of the caller's API key; control plane only, as the three after it. */
+  /**
+   * Principal of the caller's API key. Only the control plane sets this field and the three after
+   * it.
+   */
   readonly askedBy?: string | undefined;
   readonly point?: DecisionState['point'] | undefined;
   readonly isAnswerKept?: boolean | undefined;
   readonly upstream?: JsonObject | undefined;
-  /** Destination of the call; sidecar only, as the one after it. */
+  /** Destination of the call. Only sidecars set this field and `method`. */
   readonly host?: string | undefined;
   readonly method?: string | undefined;
 }
 
-/** The event of a decision, and what is stored encrypted and apart from it. */
+/** The event of a decision, and the data that is encrypted and stored separately. */
 interface DecisionEvidence {
   readonly event: EvidenceEvent;
-  /** Key of the digests of the arguments, base64. */
+  /** Key of the argument digests, base64. */
   readonly salt: string;
   /** Redacted arguments, if the tenant stores them. */
   readonly args: JsonObject | undefined;
@@ -103,7 +106,7 @@ function decisionData(
     risk_tier: verdict.riskTier,
     seen: seenRecord(verdict.seen),
     upstream: facts.upstream,
-    // Set where the call counts, so that the ledger explains every sum of a budget.
+    // Set if the call counts towards a budget, so that the ledger explains every sum of a budget.
     usage: counted?.sums,
     usage_run: counted === undefined ? undefined : facts.usageRun,
   };

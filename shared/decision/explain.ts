@@ -12,7 +12,10 @@ interface Explanation {
 
 /** Details of a refusal besides the contract's fields. */
 export interface RefusalDetails {
-  /** RFC 3339 time at which the budget allows this call again, if nothing is added until then. */
+  /**
+   * RFC 3339 time at which the budget allows this call again, if no other calls are counted until
+   * then.
+   */
   readonly resets_at?: string;
   /** A decider's comment on this action: the reason for a denial, or a question. Redacted data. */
   readonly approver_comment?: string;

@@ -30,8 +30,8 @@ interface GrantRequirements {
 }
 
 /**
- * Evaluates the approval that a passport is bound to; it refuses the action if it does not cover
- * it. Otherwise evaluates a standing grant, which never refuses. Undefined: a human must decide.
+ * If the passport is bound to an approval, refuses an action that this approval does not cover.
+ * Otherwise evaluates a standing grant, which never refuses. Undefined if neither applies.
  */
 export function judgeGrant(
   action: Action,

@@ -168,8 +168,8 @@ const denial: readonly string[] = [
 ];
 
 /**
- * Steps for a call that a budget refuses. A call that waits for a human does not wait for the
- * budget.
+ * Steps for a call that exceeds a budget. A held call does not have to wait for the budget, because
+ * a human can approve it earlier.
  */
 export function stepsForBudget(
   decision: 'deny' | 'require_approval' | 'require_tool_reapproval',

@@ -6,7 +6,7 @@ import type { Effect, Verdict } from '../vocabulary/verdict.ts';
 
 export type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
-/** An action, and the authority that a decision on it may rest on. */
+/** An action, and the passport and grant that can authorise it. */
 export interface DecisionInput {
   readonly action: Action;
   readonly passport: PassportState | undefined;
@@ -15,8 +15,8 @@ export interface DecisionInput {
 }
 
 /**
- * How a program decides, and how it executes each effect. Its input carries what it needs for that,
- * so one object serves all decisions.
+ * How a program decides and executes each effect. `Input` contains all data of one decision, so one
+ * object serves all decisions.
  */
 export interface DecisionPoint<Input extends DecisionInput> {
   decideWith(input: Input): Verdict;
@@ -31,19 +31,21 @@ export interface DecisionPoint<Input extends DecisionInput> {
   count(effect: EffectOf<'count_usage'>, input: Input): Release;
 }
 
-/** A verdict whose effects are executed, except that no approval is opened yet. */
+/** A verdict whose effects were executed, except `open_approval`. */
 export interface Reached {
   readonly verdict: Verdict;
   readonly action: Action;
-  /** The passport as it was last decided with; its use may be claimed by now. */
+  /**
+   * The passport that the last evaluation used; its claim may have been executed since the input.
+   */
   readonly passport: PassportState | undefined;
-  /** Takes the call out of the budgets again, if it is not performed. */
+  /** Removes the call from the budgets; for a call that is not performed. */
   readonly release: Release;
 }
 
 const nothingCounted: Release = () => {};
 
-/** The effect of that kind that a verdict asks for. */
+/** The effect of this kind in a verdict, if any. */
 export function effectIn<Kind extends Effect['kind']>(
   { effects }: Verdict,
   kind: Kind,
@@ -53,12 +55,10 @@ export function effectIn<Kind extends Effect['kind']>(
 }
 
 /**
- * Decides, and executes the effects of the verdict in this order: claims the passport, counts the
- * call, consumes the grant. The action is decided again if the passport was claimed, or could not
- * be, and if the grant could not be consumed, so that the verdict always states what holds. If
- * consuming fails for another reason, the count is released and the error thrown. Returns at once
- * unless a passport must be claimed or a grant consumed. Nothing runs between a verdict and its
- * counting.
+ * Decides, and executes the effects in this order: claims the passport, counts the call, consumes
+ * the grant. Decides again after each claim, and if the grant was already consumed, so that the
+ * verdict reflects the result. If consuming the grant throws, the count is released. Synchronous
+ * unless a passport must be claimed or a grant consumed; verdict and count happen in the same tick.
  */
 export function reachVerdict<Input extends DecisionInput>(
   input: Input,
@@ -124,7 +124,7 @@ async function spendOrDecide<Input extends DecisionInput>(
   return count(point.decideWith(left), left, point);
 }
 
-/** The same input after another caller consumed what a human granted. */
+/** The input after another caller consumed the approval or grant: both are marked as used. */
 function withoutGrant<Input extends DecisionInput>(input: Input): Input {
   const { passport, grant } = input;
   const left =
@@ -141,8 +141,9 @@ interface StandingGrants<Grant, Result extends Reached> {
 }
 
 /**
- * Decides again with each standing grant until one makes a human unnecessary, and releases the
- * counts of all other decisions, `first` included. Undefined if no grant does; then `first` holds.
+ * Decides again with each standing grant until the verdict no longer requires an approval. Releases
+ * the counts of all other decisions, including `first`. Undefined if no grant suffices; then
+ * `first` remains valid.
  */
 export async function reachByStandingGrant<Grant, Result extends Reached>(
   first: Reached,

@@ -17,8 +17,8 @@ export interface UsageJudgement {
   /** Set if a deciding rule needs usage that is unknown. */
   readonly isUnknown?: boolean;
   /**
-   * Set if less usage would give a less restrictive outcome: the time when that happens if nothing
-   * is added.
+   * Time at which the outcome becomes less restrictive if no calls are counted until then.
+   * Undefined if less usage would not change the outcome.
    */
   readonly resetsAtMs?: number | undefined;
 }
@@ -35,7 +35,7 @@ export function evaluateWithUsage(
   if (needs === undefined) return { outcome: policies.evaluate(context) };
   if (usage === undefined) {
     const outcome = policies.evaluate(context);
-    // A rule that denies without usage makes the budget irrelevant.
+    // If a rule that does not read usage denies the call, the budget is irrelevant.
     const isSettled = outcome.decision === 'deny' && outcome.matchedRules.length > 0;
     return { outcome, isUnknown: !isSettled && policies.usage.decidesIn(context) };
   }
@@ -95,9 +95,9 @@ function withUsage(context: PolicyContext, usage: ToolUsage, looked: Looked): Po
 }
 
 /**
- * Calls are the previous ones. Sums include this call's own value, because otherwise a single call
- * could exceed any budget. If that value is unreadable, the sum is text with an exponent, which
- * permits nothing and still matches refusals.
+ * `calls_*` count previous calls only. Sums include the value of this call, because otherwise a
+ * single call could exceed any budget. If the value is unreadable, the sum is text with an
+ * exponent, which never permits but can match refusing rules.
  */
 function usageContext(usage: ToolUsage, { needs, args, nowMs }: Looked): JsonObject {
   const own = amountsIn(args, needs.sums);
@@ -115,9 +115,9 @@ function usageContext(usage: ToolUsage, { needs, args, nowMs }: Looked): JsonObj
 }
 
 /**
- * The first full minute at which the outcome is less restrictive, found by binary search. Usage
- * only falls while nothing is added, so a refused call is allowed from some time on. If rules
- * invert that, the result is one such time and not always the first.
+ * The first full minute at which the outcome is less restrictive, found by binary search. Without
+ * new calls, usage only falls, so a refused call is eventually allowed. If a rule refuses low
+ * usage, the result may not be the first such minute.
  */
 function firstRelief(
   { decision }: PolicyOutcome,

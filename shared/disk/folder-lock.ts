@@ -10,10 +10,9 @@ type LockResult =
   | { readonly status: 'damaged'; readonly problem: string; readonly cause: unknown };
 
 /**
- * Locks a folder for this process alone, and makes it if it is missing. The lock is one of the
- * operating system on the file `<name>.lock`, reached through SQLite: it ends with its process,
- * however that ends, so there is no stale lock to judge, and no process id that another program
- * has come to bear. `<name>.pid` beside it is for the error message.
+ * Locks a folder for this process alone, and creates the folder if it is missing. The lock is an
+ * operating system lock on the file `<name>.lock`, taken through SQLite. It ends with the process,
+ * so no lock can become stale. `<name>.pid` holds the process id for the error message.
  */
 export function lockFolder(folder: string, name: string): LockResult {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -45,12 +44,15 @@ function problemOf(path: string, cause: unknown): string {
   return `The lock of the data directory, ${path}, cannot be used: ${reason}. Stop every Sallyport on it, then remove ${path}; it holds no data.`;
 }
 
-/** The name serves an error message only, so a full disk does not keep a program from its folder. */
+/**
+ * Records the process id for error messages. A failure, such as a full disk, does not prevent the
+ * lock.
+ */
 function nameHolder(pidFile: string): void {
   try {
     writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
   } catch {
-    // The lock is held, and the file does not name its holder.
+    // The lock is held even if its holder cannot be recorded.
   }
 }
 

@@ -15,17 +15,25 @@ interface Traits {
   readonly isUnanswered?: true;
   /** A missing binding may be the cause. */
   readonly mayBeUnbound?: true;
-  /** A decision that does not depend on the action; it is not stored under an idempotency key. */
+  /**
+   * `outage`: the decision does not depend on the action, so it is not stored under an idempotency
+   * key.
+   */
   readonly countsAs?: 'outage';
   /** A human decision was required, and no approval could be opened. */
   readonly isUnopened?: true;
-  /** A grant that has ended, or that does not cover the action. */
+  /** `over`: the grant has ended. `unfit`: the grant does not cover the action. */
   readonly grant?: 'over' | 'unfit';
-  /** A passport that failed verification, or that is not accepted here. */
+  /**
+   * `unproved`: the passport failed verification. `unusable`: the passport is not accepted here.
+   */
   readonly passport?: 'unproved' | 'unusable';
   /** The JSON-RPC error of an MCP call; undefined for a refusal by policy. */
   readonly rpc?: 'parse_error' | 'invalid_request' | 'invalid_params' | 'header_mismatch';
-  /** MCP also requires the HTTP status (2026-07-28, "Server Validation"). */
+  /**
+   * MCP requires the HTTP status in addition to the JSON-RPC error (2026-07-28, "Server
+   * Validation").
+   */
   readonly isHttpError?: true;
   /** The `error` of a 403 in `WWW-Authenticate` (RFC 6750, section 3). */
   readonly challenge?: 'insufficient_scope';

@@ -39,7 +39,7 @@ export const errorKinds = {
     status: 429,
     retryable: true,
     ownStatus: true,
-    // The sidecar logs the counts once a second.
+    // Debug level, because the sidecar logs the number of denials once a second.
     level: 'debug',
     text: 'Too many calls from this agent were denied; retry after Retry-After seconds.',
   },

@@ -105,8 +105,8 @@ function ifMatches(text: string, matches: boolean): Intersection {
 }
 
 /**
- * A fast check that rejects most pairs: the literal texts before the first star and after the last
- * star differ.
+ * True if the literal texts before the first star, and after the last star, are compatible. This
+ * fast check rejects most pairs.
  */
 function endsAgree(one: string, other: string): boolean {
   const [head, otherHead] = [one, other].map((glob) => glob.slice(0, glob.indexOf('*')));

@@ -6,7 +6,9 @@ export type GlobKind = 'tool' | 'resource';
 
 export type GlobToken =
   | { readonly kind: 'literal'; readonly char: number }
-  /** One or more characters, within a segment or across segments. */
+  /**
+   * `segment`: one or more characters except separators. `across`: one or more of any characters.
+   */
   | { readonly kind: 'segment' | 'across' };
 
 const star = 0x2a;

@@ -98,15 +98,16 @@ const coverWorkMax = 200_000;
 /** Limit for all pairs of one request, so that no request can block the process. */
 export const clampWorkMax = 500_000;
 /**
- * Costs of a step besides its words, of storing a state, and of preparing a character of a glob.
+ * Cost of a step in addition to its words. `stateWork`: cost of storing a state. `prepareWork`:
+ * cost of preparing one character of a glob.
  */
 const stepWork = 4;
 const stateWork = 16;
 const prepareWork = 24;
 
 /**
- * True if `general` matches every text that `specific` matches. Exact, by running both over every
- * text that `specific` allows. A pair that exceeds the budget counts as not covered.
+ * True if `general` matches every text that `specific` matches. Exact: runs both over all texts
+ * that `specific` allows. A pair that exceeds the budget counts as not covered.
  */
 export function globCovers(
   general: string,
@@ -143,7 +144,9 @@ function endsOf(glob: string): GlobEnds {
   return { glob, start: literalStart(glob), end: literalEnd(glob) };
 }
 
-/** A side that `specific` leaves open must be open in `general` too. */
+/**
+ * True if `specific` begins and ends with the literal texts with which `general` begins and ends.
+ */
 function endsCover(general: GlobEnds, specific: GlobEnds): boolean {
   return specific.start.startsWith(general.start) && specific.end.endsWith(general.end);
 }

@@ -10,7 +10,7 @@ export interface ClientOptions {
   /** The complete `Authorization` header, such as `Bearer apk_…`; if empty, no header is sent. */
   readonly authorization: () => string | Promise<string>;
   readonly fetch?: typeof fetch;
-  /** For one call including its response. Default: 30 seconds. */
+  /** Time-out of one call, including the response. Default: 30 seconds. */
   readonly timeoutMs?: number;
 }
 
@@ -62,8 +62,8 @@ export interface Client {
       : [input: CallInput<Op>]
   ): Promise<CallAnswer<Op>>;
   /**
-   * Like `call`, for a response of any size or without end: returns its bytes as a stream. The
-   * time-out applies to the response head only. `signal` ends the stream.
+   * Like `call`, for a response of any size or without end: returns the bytes of the response as a
+   * stream. The time-out applies to the response head only. `signal` ends the stream.
    */
   open<Op extends AnyOperation>(
     operation: Op,
@@ -184,7 +184,7 @@ function urlOf(
 ): string {
   const filled = path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => {
     const value = String(params[name] ?? '');
-    // A dot segment would be resolved and address another resource.
+    // URL parsers resolve dot segments, so the request would address another resource.
     const segments = isPathOpen ? value.split('/') : [value];
     if (segments.some((segment) => ['', '.', '..'].includes(segment))) {
       throw new GatewayError('request.invalid', { message: `${name} is not a path parameter.` });

@@ -9,7 +9,7 @@ const shared = '#/components/schemas/';
 export class Components {
   readonly #schemas = new Map<string, Json>();
 
-  /** A reference to a named schema; a schema without a name is returned itself. */
+  /** Returns a reference to a named schema, or the schema itself if it has no name. */
   use(schema: z.ZodType, io: 'input' | 'output', name?: string): Json {
     const { $defs = {}, ...root } = jsonSchema(schema, io) as { $defs?: Record<string, Json> };
     const names = new Map(Object.keys($defs).map((id) => [id, this.#nameFor(id, $defs, io)]));

@@ -22,7 +22,7 @@ export function name(charsMax: number) {
   return text(charsMax).min(1);
 }
 
-/** Bounded so that an index entry always fits. */
+/** Bounded so that a tool id always fits in an index entry. */
 export const toolId = name(256);
 export const agentId = name(64);
 export const userId = name(256);

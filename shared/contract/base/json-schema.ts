@@ -6,8 +6,8 @@ const forms = new WeakMap<z.core.$ZodType, Json>();
 
 /**
  * Sets the JSON Schema of a value whose validation zod cannot translate: a transform, a refinement,
- * or a validator outside zod. It must accept exactly the same values, as far as JSON Schema can
- * express them; `npm run fuzz` compares both.
+ * or a validator outside zod. `form` must accept exactly the same values, as far as JSON Schema can
+ * express this; `npm run fuzz` compares both.
  */
 export function statedAs<Schema extends z.ZodType>(schema: Schema, form: Json): Schema {
   forms.set(schema, form);
@@ -26,7 +26,8 @@ export function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
     io,
     unrepresentable: 'any',
     override: ({ zodSchema, jsonSchema: generated }) => {
-      // zod emits it for TypeScript's readonly; in OpenAPI it would forbid the member in requests.
+      // zod emits `readOnly` for TypeScript's readonly; in OpenAPI, `readOnly` forbids the member
+      // in requests.
       delete generated.readOnly;
       const form = forms.get(zodSchema);
       if (form !== undefined) {

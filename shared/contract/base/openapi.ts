@@ -209,7 +209,7 @@ function textOf(contentType: string | undefined): Json {
   return contentType === 'text/event-stream' ? {} : { type: 'string' };
 }
 
-/** Without parameters, because clients compare them differently. */
+/** The media type without its parameters, because clients compare parameters differently. */
 function mediaTypeOf(contentType = 'application/json'): string {
   return contentType.replace(/;.*$/, '');
 }

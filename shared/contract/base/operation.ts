@@ -48,10 +48,10 @@ export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
 /**
  * How the access suite tests that another tenant's object is not found (404). By default, the last
  * path parameter names an object of the collection in the preceding path: for
- * `/v1/policies/{id}/versions` one of `/v1/policies`. Other operations state it here: `object` is
- * the collection, and `'{id}'` in any part is replaced by the id of an object that the suite
- * creates in another tenant. `own-name`: the caller names what it writes, so the same name in two
- * tenants is two objects.
+ * `/v1/policies/{id}/versions` one of `/v1/policies`. Other operations declare the object here:
+ * `object` is the collection, and `'{id}'` in any part is replaced by the id of an object that the
+ * suite creates in another tenant. `own-name`: the caller chooses the object's name, so the same
+ * name in two tenants denotes two objects.
  */
 export type AccessExample =
   | 'own-name'
@@ -88,7 +88,7 @@ export interface Operation<
   readonly summary: string;
   readonly description?: string;
   readonly auth: Authentication;
-  /** Required for `bearer` and `gateway`; each such operation has exactly one. */
+  /** Operations with `bearer` or `gateway` authentication require exactly one permission. */
   readonly permission?: Permission;
   /** Default: `sidecar` for sidecars, `address` without authentication, otherwise `tenant`. */
   readonly budget?: Budget;
@@ -104,7 +104,7 @@ export interface Operation<
   readonly bodyExample?: unknown;
   /** Default: 1 MiB. */
   readonly bodyBytesMax?: number;
-  /** Limits on the content of a JSON body. Default: those of arguments. */
+  /** Limits on the content of a JSON body. Default: `argumentLimits`. */
   readonly bodySize?: JsonSizeLimits;
   readonly accessExample?: AccessExample;
   /** The operation decides an action, so each error response contains `decision: "deny"`. */

@@ -25,9 +25,9 @@ const chain = z.object({
   chain_id: z.string(),
   /** Number of events in the chain. */
   length: z.number().int(),
-  /** Number of events, the newest ones, whose hashes and links were verified for this response. */
+  /** Number of newest events whose hashes and links were verified for this response. */
   verified: z.number().int(),
-  /** Whether those events, and the ones shown, are unaltered. */
+  /** True if the verified events and the listed events are unaltered. */
   ok: z.boolean(),
 });
 named('ChainIntegrity', chain);

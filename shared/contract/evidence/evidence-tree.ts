@@ -17,7 +17,7 @@ const place = wholeNumber(1, positionMax);
 const checkpointFields = {
   /** The signed note. */
   checkpoint: z.string(),
-  /** Number of events that it covers. */
+  /** Number of events that the checkpoint covers. */
   size: z.number().int(),
   /** `sha256:<hex>` */
   root: z.string(),

@@ -30,7 +30,7 @@ export const verifyAgainstCheckpoint = operation({
 });
 
 const verification = z.object({
-  /** Position up to which the rows are verified; 0: never. */
+  /** Position up to which the rows are verified; 0 if they were never verified. */
   position: z.number().int(),
   verified_at: z.string().nullable(),
   /** When the whole ledger was last verified. */
@@ -77,7 +77,7 @@ export const acceptLoss = operation({
     'Uploads of sidecars that received acknowledgements of later positions are refused (`evidence.rolled_back`) until you accept the loss of all events up to a position. The acceptance is recorded in the ledger, and verification continues to report the loss.',
   permission: 'settings.write',
   body: z.strictObject({
-    /** The end of the loss: at least `lost_position`. */
+    /** Last position of the accepted loss; at least `lost_position`. */
     position: z.number().int().min(1).max(Number.MAX_SAFE_INTEGER),
     reason: text(1_000),
   }),

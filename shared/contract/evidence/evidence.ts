@@ -8,7 +8,9 @@ import { dateTime, pageLimit } from '../base/schemas.ts';
 
 const shared = { tag: 'Evidence', auth: 'bearer' } as const;
 
-/** A sealed event with its hashes. The JCS form without the last four members was hashed. */
+/**
+ * A sealed event with its hashes. The event hash covers the JCS form without the last four members.
+ */
 export const sealedEvent = z.looseObject({
   id: z.string(),
   type: z.string(),
@@ -21,9 +23,9 @@ export const sealedEvent = z.looseObject({
   data: jsonObject,
   prev_hash: z.string(),
   event_hash: z.string(),
-  /** When the event was sealed; absent in the response that seals it. */
+  /** When the event was sealed; absent in the response to the request that seals it. */
   sealed_at: z.string().optional(),
-  /** Reading resumes strictly after this event. */
+  /** Cursor of this event; a read with this cursor resumes strictly after the event. */
   cursor: z.string(),
 });
 named('EvidenceEvent', sealedEvent);

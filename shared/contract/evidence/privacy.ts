@@ -21,7 +21,7 @@ export const getEventArguments = operation({
     schema: z.object({
       event_id: z.string(),
       arguments: jsonObject,
-      /** Whether they match the salted digest that was sealed in the event. */
+      /** True if the arguments match the salted digest that was sealed in the event. */
       proven: z.boolean(),
     }),
     example: {
@@ -73,7 +73,7 @@ export const erasePersonalData = operation({
     .strictObject({
       user_id: userId.optional(),
       agent_id: agentId.optional(),
-      /** The reason, for the ledger. It must not name a person. */
+      /** The reason recorded in the ledger. The text must not name a person. */
       reason: name(500).optional(),
     })
     .refine(({ user_id, agent_id }) => (user_id === undefined) !== (agent_id === undefined), {

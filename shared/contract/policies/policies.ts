@@ -132,7 +132,10 @@ export const updatePolicy = operation({
       name: name(100).optional(),
       rules_json: rulesJson.optional(),
       lifecycle: z.enum(policyLifecycles).optional(),
-      /** The hash of the draft that you read. If the draft has another one, the request fails. */
+      /**
+       * The hash of the draft that you read. The request fails if the current draft has another
+       * hash.
+       */
       expected_policy_hash: z
         .string()
         .regex(/^sha256:[0-9a-f]{64}$/, 'must be a policy hash: sha256: and 64 hex digits')
@@ -182,9 +185,9 @@ export const deletePolicy = operation({
 const conditionResult = z.object({
   path: z.string(),
   operator: z.string(),
-  /** The literal, or the value at the `$ref` path; absent if there is none. */
+  /** The literal, or the value at the `$ref` path; absent if there is no value. */
   expected: z.unknown().optional(),
-  /** The value at the path; absent if there is none. */
+  /** The value at the path; absent if there is no value. */
   actual: z.unknown().optional(),
   result: z.boolean(),
 });

@@ -19,11 +19,11 @@ const finding = z.object({
   policy: z.string(),
   /** `<definition id>/<rule name>`, or the definition's id if no single rule is at fault. */
   rule: z.string(),
-  /** The path in the definition. */
+  /** Path of the problem within the definition. */
   path: z.string(),
   message: z.string(),
   fix: z.string(),
-  /** The rule that it conflicts with. */
+  /** The rule with which `rule` conflicts. */
   other: z.string().optional(),
   /** A context that demonstrates the finding. */
   example: jsonObject.optional(),

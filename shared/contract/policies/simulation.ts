@@ -21,13 +21,13 @@ const shared = {
   /** Definitions to evaluate instead of the published policies. */
   policies: z.array(policyDefinition).min(1).max(candidatesMax).optional(),
   /**
-   * With `policies`: evaluate them together with the published ones, and replace those with the
-   * same definition id.
+   * With `policies`: evaluates these definitions together with the published policies. A definition
+   * replaces the published policy with the same definition id.
    */
   beside: z.boolean().default(false),
 };
 
-// One shape instead of a union, so that errors name the wrong field.
+// One object schema instead of a union, so that error messages identify the invalid field.
 const oneAction = Object.keys(simulated.shape).filter((field) => field !== 'mode');
 const simulateRequest = z
   .strictObject({
@@ -64,10 +64,10 @@ const tracedCondition = z.object({
   path: z.string(),
   operator: z.string(),
   /**
-   * The literal, or the value at the `$ref` path; absent if there is none, or if it is very long.
+   * The literal, or the value at the `$ref` path; absent if there is no value, or a very long one.
    */
   expected: z.unknown().optional(),
-  /** The value at the path; absent if there is none, or if it is very long. */
+  /** The value at the path; absent if there is no value, or a very long one. */
   actual: z.unknown().optional(),
   result: z.boolean(),
 });
@@ -106,7 +106,8 @@ const simulation = z.object({
       .optional(),
   }),
   /**
-   * The rules whose policies apply to this tool and agent; rules without a match are omitted first.
+   * Rules whose policies apply to this tool and agent. If there are too many, rules that did not
+   * match are omitted first.
    */
   trace: z.array(tracedRule).readonly(),
   /** Number of rules omitted from a long trace. */

@@ -34,7 +34,7 @@ const outOfOrder = { path: ['from'], message: 'must not be after to' };
 const backtestRequest = z
   .strictObject({
     policy: policyDefinition,
-    /** Evaluates the policy together with the published ones; otherwise on its own. */
+    /** True: evaluates the policy together with the published ones. False: evaluates it alone. */
     beside: z.boolean().default(true),
     from: dateTime.optional(),
     to: dateTime.optional(),
@@ -53,7 +53,7 @@ const change = z.object({
   old: decision,
   new: decision,
   old_reason_code: z.string(),
-  /** Null if the decision is certain, but not the rule that gives the reason. */
+  /** Null if the decision is certain, but the rule that supplies the reason is not. */
   reason_code: z.string().nullable(),
   /** Rules that certainly match. */
   matched_rules: z.array(z.string()).readonly(),
@@ -63,15 +63,17 @@ named('BacktestChange', change);
 const backtestReport = z.object({
   examined: z.number().int(),
   changed: z.number().int(),
-  /** Decisions that depend on data outside the ledger, such as the value of an argument. */
+  /**
+   * Number of decisions that depend on data outside the ledger, such as the value of an argument.
+   */
   unknown: z.number().int(),
-  /** Decisions that policies did not make; they are unchanged. */
+  /** Number of decisions that were not made by policies; the backtest leaves them unchanged. */
   not_by_policy: z.number().int(),
-  /** `old→new`, with their number. */
+  /** Number of occurrences of each `old→new` pair of decisions. */
   counts: z.record(z.string(), z.number().int()),
-  /** The first 500. */
+  /** The first 500 changes. */
   changes: z.array(change).readonly(),
-  /** The first 50, with the rules that they depend on. */
+  /** The first 50 unknown decisions, with the rules that each of them depends on. */
   unknowns: z
     .array(
       z.object({
@@ -157,16 +159,16 @@ const observedReport = z.object({
   to: z.string().nullable(),
   /** Number of decisions in the period. */
   examined: z.number().int(),
-  /** Decisions in which a rule of this policy matched. */
+  /** Number of decisions in which a rule of this policy matched. */
   matched: z.number().int(),
-  /** Decisions that it would have refused or held, and that were allowed. */
+  /** Number of allowed decisions that this policy would have refused or held. */
   would_refuse: z.number().int(),
   by_decision: z.record(z.string(), z.number().int()),
   by_reason: z
     .array(z.object({ decision, reason_code: z.string(), count: z.number().int() }))
     .readonly(),
   by_rule: z.array(observedRule).readonly(),
-  /** Up to 20 event ids, first those that it would have refused. */
+  /** Up to 20 event ids, beginning with decisions that this policy would have refused. */
   examples: z.array(z.string()).readonly(),
   /** False if ten seconds were not enough; narrow `from` and `to`. */
   complete: z.boolean(),
