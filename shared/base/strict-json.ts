@@ -23,8 +23,9 @@ export interface JsonSizeLimits {
   readonly membersMax: number;
   /** Values of all arrays and objects together. */
   readonly valuesMax: number;
-  /** Bytes of one name, and of all names together, as they appear in the text. */
+  /** Bytes of one name, as it appears in the text. */
   readonly nameBytesMax: number;
+  /** Bytes of all names together. */
   readonly namesBytesMax: number;
   /** Numbers too long for the fast check; each of them is compared digit by digit. */
   readonly longNumbersMax: number;

@@ -36,7 +36,7 @@ export interface Reached {
   readonly verdict: Verdict;
   readonly action: Action;
   /**
-   * The passport that the last evaluation used; its claim may have been executed since the input.
+   * The passport that the last evaluation used, with the result of its claim.
    */
   readonly passport: PassportState | undefined;
   /** Removes the call from the budgets; for a call that is not performed. */

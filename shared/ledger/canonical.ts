@@ -10,9 +10,9 @@ interface Place {
 }
 
 /**
- * The canonical text of an event without its position and seq, which are known last and inserted
- * between the three parts. So each event is serialised once, and two events are equal if and only
- * if their parts are.
+ * The canonical text of an event in three parts. Position and seq are known last and inserted
+ * between the parts, so each event is serialised once. Two events are equal if and only if their
+ * parts are equal.
  */
 export interface EventText {
   readonly head: string;

@@ -44,14 +44,14 @@ export function signCheckpoint(head: TreeHead, key: SigningKey): string {
 
 interface OpenedCheckpoint {
   readonly head: TreeHead;
-  /** The key that signed it. */
+  /** Thumbprint of the key that signed the checkpoint. */
   readonly kid: string;
   readonly vkey: string;
 }
 
 /**
- * The content of a checkpoint if one of these keys signed it under the ledger's own origin and, if
- * one is given, for this ledger. Otherwise undefined.
+ * The content of a checkpoint if one of these keys signed it under the origin that it states, and
+ * if this origin is `origin` (if given). Otherwise undefined.
  */
 export function openCheckpoint(
   note: string,

@@ -3,8 +3,8 @@ import type { JsonObject } from '../base/json.ts';
 /** A fact to be proved later. Field names are those of the API and the ledger. */
 export interface EvidenceEvent {
   /**
-   * `ev_…`, assigned once by the recording program; sealing drops a second copy of the same id and
-   * bytes.
+   * `ev_…`, assigned once by the recording program; sealing drops a second event with the same id
+   * and bytes.
    */
   readonly id: string;
   /** For example `decision`, `execution.result`, `approval.decided`. */

@@ -2,7 +2,7 @@ import { canonicalJson } from '../crypto/jcs.ts';
 import { signDetached, verifyDetached } from '../crypto/jws.ts';
 import type { SigningKey, VerificationKeys } from '../crypto/signing-key.ts';
 
-/** The end of a tenant's ledger, signed with each batch. */
+/** Position and tree root of a tenant's ledger, signed with each batch. */
 export interface LedgerHead {
   readonly tenant: string;
   readonly position: number;
@@ -10,7 +10,9 @@ export interface LedgerHead {
   readonly tree_root: string;
 }
 
-/** `typ` of a signed head; it separates it from signatures made for other purposes. */
+/**
+ * `typ` of a signed head; it distinguishes the signature from signatures made for other purposes.
+ */
 const headTyp = 'evidence-head+jws';
 
 /** Signs the JCS form of the head as a detached JWS. */

@@ -2,8 +2,8 @@ import type { LedgerHead } from './head.ts';
 
 /**
  * The signed head of a tenant's ledger after it sealed a sidecar's records. The sidecar keeps the
- * newest one and sends it with each upload. A ledger that no longer contains it was restored from
- * an older copy or rewritten.
+ * newest acknowledgement and sends it with each upload. If the ledger no longer contains this head,
+ * the ledger was restored from an older copy or rewritten.
  */
 export interface LedgerAcknowledgement extends Omit<LedgerHead, 'tenant'> {
   /** A detached JWS of the head, so that no one can present a head that was never acknowledged. */

@@ -1,4 +1,5 @@
-// Spreadsheets and browsers read these lists, and agents choose some of the texts in them.
+// Lists are opened in spreadsheets and browsers, and agents choose some of the texts in them, so
+// these texts are escaped.
 
 /** Spreadsheets treat cells with these first characters as formulas. */
 const formula = /^[=+\-@\t\r\n＝＋－＠]/;

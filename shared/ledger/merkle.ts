@@ -178,7 +178,10 @@ export function verifyConsistency(claim: ConsistencyClaim, proof: readonly Buffe
   return last === 0 && old.equals(beforeRoot) && grown.equals(root);
 }
 
-/** On the right edge, a node without a sibling rises unchanged until it is a right child. */
+/**
+ * Moves up while the node is a left child: on the right edge, a node without a sibling has the same
+ * hash as its parent.
+ */
 function skipLeftEdges(node: number, last: number): [number, number] {
   let [up, edge] = [node, last];
   while (up % 2 === 0 && up !== 0) [up, edge] = [Math.floor(up / 2), Math.floor(edge / 2)];

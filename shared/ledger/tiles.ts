@@ -23,7 +23,7 @@ export function nodesAt(level: number, size: number): number {
 
 /**
  * The hashes that determine the root of a subtree: one span for each full subtree in it, largest
- * first. `start` must be a multiple of the largest, as in proofs.
+ * first. `start` must be a multiple of the size of the largest one, as in proofs.
  */
 export function spansOf({ start, end }: LeafRange): readonly NodeSpan[] {
   const spans: NodeSpan[] = [];

@@ -19,8 +19,8 @@ export function surfaceHash(tool: JsonObject): string {
 }
 
 /**
- * The members that `tools/list` shows, without the name, as canonical JSON; it is equal for a
- * renamed tool. Undefined for a tool that shows only a name, because all such tools would be equal.
+ * The members that `tools/list` shows, without the name, as canonical JSON; a renamed tool has the
+ * same form. Undefined for a tool that shows only a name, because all such tools would be equal.
  */
 function formOf(tool: JsonObject): string | undefined {
   const shown = canonicalJson({ ...surfaceOf(tool), name: '' });

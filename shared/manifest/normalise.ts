@@ -47,7 +47,7 @@ export function parseManifest(input: unknown): NormalisedManifest {
   if (!isJsonObject(input)) throw invalid('manifest', 'must be an object');
   if (!Object.hasOwn(input, 'name') || input.name === undefined)
     throw invalid('manifest.name', 'is required');
-  canonicalJson(input); // refuses what cannot be hashed faithfully
+  canonicalJson(input); // refuses values that have no canonical form
   const members: [string, JsonValue][] = [];
   for (const [field, value] of Object.entries(input)) {
     if (value === undefined || (value === null && field !== 'name')) continue;

@@ -22,10 +22,10 @@ interface Comparison {
   readonly path: string;
 }
 
-/** Keywords that assert nothing and that models and people read. */
+/** Keywords that do not affect validation, but whose text models and people read. */
 const describingKeywords = new Set(['$comment', 'description', 'examples', 'title']);
 
-/** Keywords that are compared together, under the name on the right. */
+/** Each keyword on the left is compared together with the keyword on the right. */
 const jointly: ReadonlyMap<string, string> = new Map([
   ['const', 'enum'],
   ['exclusiveMaximum', 'maximum'],
@@ -144,7 +144,10 @@ function judgeRequired(path: string, { before, after }: Comparison): readonly Sc
   ];
 }
 
-/** New values are new text for the model, so they count even if any value was accepted before. */
+/**
+ * New values are new text for the model, so they count as a change even if any value was accepted
+ * before.
+ */
 function judgeValues(path: string, { before, after }: Comparison): readonly SchemaChange[] {
   const old = valuesOf(before);
   const changes = judgeSets(path, old, valuesOf(after));
@@ -160,7 +163,8 @@ function judgeNested(
   const at = `${path}/${keyword}`;
   const old = schemaOf(before[keyword]);
   const now = schemaOf(after[keyword]);
-  // With unevaluated*, a keyword that evaluates more members also admits them.
+  // `unevaluated*` exempts members that this keyword evaluates, so any change of the keyword can
+  // admit more members.
   const counts = hasUnevaluated(before) || hasUnevaluated(after);
   if (old === 'unreadable' || now === 'unreadable' || counts) {
     return [broadened(at, `${keyword} changed`)];

@@ -67,7 +67,7 @@ function judge({ validate, steps }: Built, args: JsonObject): string | undefined
   try {
     return validate(args) === true ? undefined : explain(validate.errors?.[0]);
   } catch {
-    // The schema refers to itself without end, or too often.
+    // The schema follows references endlessly, or too often.
     return 'args cannot be checked: the inputSchema follows too many references';
   }
 }
@@ -154,7 +154,7 @@ function explain(error: ErrorObject | undefined): string {
   }
 }
 
-/** Formats one step of a JSON pointer as in code. */
+/** Formats one step of a JSON pointer as in code: `.name` or `[0]`. */
 function member(step: string): string {
   const name = step.replaceAll('~1', '/').replaceAll('~0', '~');
   return /^\d+$/.test(name) ? `[${name}]` : `.${name}`;
@@ -163,7 +163,7 @@ function member(step: string): string {
 /** The keyword added next to every reference to count how often it is followed. */
 const stepKeyword = 'x-sallyport-step';
 
-/** Keywords whose values are data. */
+/** Keywords whose values are data, not schemas. */
 const dataKeywords = new Set(['const', 'enum', 'default', 'examples']);
 const references = ['$ref', '$dynamicRef', '$recursiveRef'];
 
@@ -201,7 +201,10 @@ function mapMembers(
   return Object.fromEntries(members);
 }
 
-/** A property may have such a name, and its value is a schema then. */
+/**
+ * True if a reference leads into a data keyword. Below `properties` and similar keywords, such a
+ * name is a property, and its value is a schema.
+ */
 function leadsToData(ref: string): boolean {
   const [, pointer = ''] = ref.split('#', 2);
   return decodeURIComponent(pointer)

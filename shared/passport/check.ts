@@ -100,7 +100,8 @@ function formFailure(passport: Exclude<PassportState, SignedPassport>): Passport
 }
 
 /**
- * Only the sidecar that a lease was issued to consumes its numbers; an agent can never present one.
+ * Only the sidecar that holds a lease can use the lease's numbers; an agent can never present a
+ * lease.
  */
 function checkSource({ claims, source }: SignedPassport): PassportFailure | undefined {
   return (source === 'lease') === (claims.lease_size !== undefined)
@@ -195,8 +196,8 @@ function checkUser({ claims }: SignedPassport, { action }: PassportTarget) {
 
 function checkTool({ claims }: SignedPassport, { action, capabilities }: PassportTarget) {
   if (action === undefined) return undefined;
-  // Checked first, because a sidecar's own passports carry the capabilities, which an operator can
-  // extend.
+  // Capabilities are checked first. A sidecar's own passports contain the capabilities, so the
+  // message must tell the operator to extend these and not the passport.
   if (capabilities !== undefined && !matchesAnyGlob(capabilities, action.tool, 'tool')) {
     return failure(
       'tool',

@@ -12,7 +12,10 @@ export type PassportState =
   | {
       readonly form: 'signed';
       readonly claims: PassportClaims;
-      /** `lease` numbers are single-use by construction and need no claim on the bus. */
+      /**
+       * `lease`: each number of a lease is single-use by construction and needs no claim on the
+       * bus.
+       */
       readonly source: 'presented' | 'lease';
       readonly revoked: boolean;
       /** `unclaimed`: not claimed yet; the verdict will request the claim. */

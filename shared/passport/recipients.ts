@@ -8,9 +8,9 @@ const addressNames = new Set(['email', 'address', 'emailaddress']);
 
 /**
  * The first recipient in `args`, at any depth, that is not provably inside the allowed domains;
- * undefined if all are. A domain covers only itself, `*.example.com` its sub-domains. Names are
- * compared as lower-case A-labels. Ambiguous forms (quoted or routed local parts, comments, encoded
- * words, address literals, numbers) count as outside.
+ * undefined if all recipients are. `example.com` covers only itself, `*.example.com` only its
+ * sub-domains. Names are compared as lower-case A-labels. Ambiguous forms (quoted or routed local
+ * parts, comments, encoded words, address literals, numbers) count as outside.
  */
 export function externalRecipient(args: JsonValue, allowed: readonly string[]): string | undefined {
   const domains = allowed.map(readAllowed).filter((domain) => domain !== undefined);
@@ -60,7 +60,10 @@ function firstOf<Item>(
   return undefined;
 }
 
-/** One address, or several separated by commas or semicolons. */
+/**
+ * Returns the first external address in text with one address, or with several that are separated
+ * by commas or semicolons.
+ */
 function externalAddressInText(text: string, domains: readonly string[]): string | undefined {
   return firstOf(text.split(/[,;]/), (part) => {
     const domain = domainOf(part);
@@ -71,8 +74,8 @@ function externalAddressInText(text: string, domains: readonly string[]): string
 // RFC 5322 addr-spec in dot-atom form, without characters that have a second meaning in routes (RFC
 // 5321 appendix C), encoded words (RFC 2047) and legacy gateways.
 const addressForm = /^([A-Za-z0-9_'+~#=/-]+(?:\.[A-Za-z0-9_'+~#=/-]+)*)@([^@]+)$/;
-// A display name without any character of the address syntax, because parsers disagree about
-// others.
+// A display name without characters of the address syntax, because parsers disagree about names
+// that contain them.
 const namedForm = /^([^<>@,;:"\\()[\]\p{Cc}=]*)<([^<>]+)>$/u;
 const quotedNameForm = /^"([^<>@,;:"\\()[\]\p{Cc}=]*)" *<([^<>]+)>$/u;
 

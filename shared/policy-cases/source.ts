@@ -56,7 +56,7 @@ export function readSource({ name, bytes }: SourceFile): Source {
     schema: 'core',
     stringKeys: true,
     merge: false,
-    // `jsonOf` checks this in linear time and can name the key.
+    // `jsonOf` checks for duplicate keys in linear time and can name the key.
     uniqueKeys: false,
   });
   const [problem] = [...document.errors, ...document.warnings];

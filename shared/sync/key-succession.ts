@@ -13,15 +13,17 @@ const successionType = 'sallyport-key-succession+jws';
 
 const successionSchema = z.strictObject({ tenant: z.string(), to: jwkSchema });
 
-/** Signs which key follows this one for sections and heartbeats of this tenant. */
+/**
+ * Signs the statement that `to` replaces `from` as the tenant's key for sections and heartbeats.
+ */
 export function signSuccession(tenant: string, from: SigningKey, to: PublicJwk): string {
   const { kty, crv, x, kid, use, alg } = to;
   return signJws({ tenant, to: { kty, crv, x, kid, use, alg } }, successionType, from);
 }
 
 /**
- * Follows a chain of succession statements from the currently trusted keys and returns the key at
- * its end. Each statement must be signed by the key before it. A key that is no longer trusted
+ * Follows a chain of succession statements from the currently trusted keys and returns the last key
+ * of the chain. Each statement must be signed by the preceding key. A key that is no longer trusted
  * cannot name a successor. Other statements are skipped.
  */
 export function followSuccession(

@@ -54,7 +54,7 @@ export interface DeliveredApproval {
   readonly eventHash?: string | undefined;
   /** Digest of the action that may be performed: differs from `actionDigest` after `modify`. */
   readonly effectiveDigest?: string | undefined;
-  /** The arguments to perform it with, after `modify`. */
+  /** The arguments to perform the action with, after `modify`. */
   readonly effectiveArgs?: JsonObject | undefined;
   /** Passport bound to the grant, audience `sidecar://<id>`. */
   readonly passport?: string | undefined;
@@ -63,7 +63,10 @@ export interface DeliveredApproval {
   readonly deciders?: Deciders | undefined;
   /** The decider's reason or question: redacted, and bounded in length. */
   readonly comment?: string | undefined;
-  /** A standing grant. It needs no passport: any call of the agent that it covers may use it. */
+  /**
+   * A standing grant. It needs no passport: every call of the agent that the grant covers may use
+   * it.
+   */
   readonly grant?: StandingGrant | undefined;
 }
 
@@ -73,8 +76,8 @@ export interface SectionBodies {
     readonly name: string;
     readonly mode: Mode;
     /**
-     * Changes with every change of a credential. It is in this section because a heartbeat covers
-     * it.
+     * Changes with every change of a credential. It is part of this section because heartbeats
+     * cover sections.
      */
     readonly credentialsVersion?: number | undefined;
     /** The setting for stored arguments, if more than digest and shape are stored. */

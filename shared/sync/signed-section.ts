@@ -13,7 +13,7 @@ import {
   tenantSections,
 } from './sections.ts';
 
-/** Sections of tenants with tens of thousands of policies and tools stay well below. */
+/** Sections of tenants with tens of thousands of policies and tools stay well below this length. */
 const sectionLengthMax = 64 * 1024 * 1024;
 
 /** The body type for a section's name. */
@@ -43,7 +43,8 @@ export function isTenantSection(name: string): name is TenantSection {
 }
 
 /**
- * Signs one version of a section as a compact JWS; `typ` separates it from other signed objects.
+ * Signs one version of a section as a compact JWS; `typ` distinguishes it from other signed
+ * objects.
  */
 export function signSection(envelope: SectionEnvelope, key: SigningKey): string {
   return signJws(envelope, sectionType, key);
@@ -84,7 +85,7 @@ export function malformed(error: z.ZodError): Refused {
   return { ok: false, problem: 'malformed', detail: z.prettifyError(error) };
 }
 
-// The name determines the schema, which TypeScript cannot follow through a lookup.
+// The cast is needed because TypeScript cannot derive the schema's type from the name.
 function schemaOf<Name extends SectionName>(name: Name): z.ZodType<BodyOf<Name>> {
   const schema: z.ZodType = isTenantSection(name)
     ? tenantSectionSchemas[name]

@@ -16,10 +16,12 @@ type Resolve = (
 export interface Guard {
   /**
    * Ports on which Sallyport listens on this machine. Connecting to them is refused. Servers add
-   * their own.
+   * their own ports.
    */
   readonly ownPorts: Set<number>;
-  /** True if an unresolved host is plainly this machine and the port is one of those. */
+  /**
+   * True if the host is known to be this machine without resolution, and the port is in `ownPorts`.
+   */
   isOwn(host: string, port: number): boolean;
   /** Undefined if a connection to this address and port is allowed. */
   refusal(address: string, port: number): GatewayError | undefined;

@@ -12,7 +12,7 @@ interface AddressRules {
 
 /** The addresses of several ranges. */
 export class AddressSet {
-  // A list of each family, because a `BlockList` would find 10.0.0.1 in ::/0.
+  // One list for each address family, because a single `BlockList` would find 10.0.0.1 in ::/0.
   readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() };
 
   constructor(ranges: readonly Range[]) {
@@ -90,7 +90,10 @@ interface Carrier {
   /** The byte positions of the embedded address; `inverted` if the bytes are complemented. */
   readonly places: readonly (readonly [number, number, number, number])[];
   readonly inverted?: true;
-  /** The address routes to its embedded IPv4 address only, so it is allowed if that one is. */
+  /**
+   * The address routes only to its embedded IPv4 address, so it is allowed if the IPv4 address is
+   * allowed.
+   */
   readonly isRouted?: true;
 }
 

@@ -28,7 +28,7 @@ interface Bounds {
 
 /** Decodes a content encoding. Undefined if the body is invalid or exceeds the bounds. */
 export function decoded(bytes: Buffer, encoding: string): Buffer | undefined {
-  // A response to HEAD and a 304 name the encoding of an absent body.
+  // A 304 response, and a response to HEAD, can have a Content-Encoding although there is no body.
   if (bytes.length === 0) return bytes;
   return readable(() => decompress(bytes, encoding, { maxOutputLength: decodedBytesMax }));
 }
@@ -64,12 +64,18 @@ export interface CompressedBody {
 }
 
 interface CompressedBodySettings {
-  /** Text must be decompressed completely; of other content only the start is. */
+  /**
+   * True if the body is text, which must be decompressed completely. Of other content, only the
+   * start is decompressed.
+   */
   readonly isText: boolean;
   readonly reflects: (unpacked: Buffer) => boolean;
 }
 
-/** Clients also detect compression from the first bytes, whatever the header declares. */
+/**
+ * Detects compression from the first bytes, because clients do so too, whatever the header
+ * declares.
+ */
 export function compressedBody(settings: CompressedBodySettings): CompressedBody {
   let packing: Compression | 'open' | undefined = 'open';
   let held: Buffer[] = [];
@@ -106,8 +112,8 @@ export function compressedBody(settings: CompressedBodySettings): CompressedBody
 }
 
 /**
- * An undecided text counts as reflecting, because the agent may be able to read what this code
- * cannot.
+ * A text that cannot be decompressed counts as reflecting the secret, because the agent may be able
+ * to decompress it.
  */
 function reflectsCompressed(
   bytes: Buffer,
@@ -137,7 +143,10 @@ function compressionOf(bytes: Buffer): Compression | 'open' | undefined {
   return open;
 }
 
-/** Two bytes are weak evidence, because a text may begin with `x^`. */
+/**
+ * Tests a suspected deflate body by decompression. Its first two bytes are weak evidence, because a
+ * text may also begin with `x^`.
+ */
 function isDeflate(bytes: Buffer): boolean {
   try {
     inflateSync(bytes.subarray(0, probeBytes), {
@@ -150,7 +159,7 @@ function isDeflate(bytes: Buffer): boolean {
   }
 }
 
-/** A truncated body is decompressed up to its end. */
+/** The flush mode that decompresses a truncated body as far as possible. */
 function flushOf(packing: Compression): number {
   return packing === 'zstd' ? constants.ZSTD_e_flush : constants.Z_SYNC_FLUSH;
 }

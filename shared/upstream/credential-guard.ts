@@ -44,8 +44,8 @@ export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
       carry = open === 0 ? none : Buffer.from(seen.subarray(seen.length - open));
       return open === 0 ? seen : seen.subarray(0, seen.length - open);
     },
-    // An upstream may compress although it was asked not to. The scan reads what the agent would
-    // read.
+    // An upstream may compress although the request forbids it. The scan decodes the body, as the
+    // agent would.
     whole(bytes) {
       const body = decoded(bytes, encoding);
       return body === undefined || reflects(body) ? 'cut' : bytes;

@@ -88,8 +88,8 @@ function checkAlternativeNames(host: string, cert: PeerCertificate): Error | und
 const sessionsMax = 256;
 
 /**
- * Keeps the last TLS session of each origin. Undici holds sessions weakly, and they would be
- * collected before the next connection could resume them.
+ * Keeps the last TLS session of each origin. Undici holds sessions weakly, so they can be
+ * garbage-collected before the next connection resumes them.
  */
 function sessionKeeper(): (origin: string, socket: Socket) => void {
   const sessions = new Map<string, Buffer>();

@@ -17,7 +17,7 @@ const backslashesMax = 4;
 // `%252525`: a percent sign encoded three times.
 const percentLevelsMax = 3;
 
-/** A character as bytes, and as the numbers that escapes use for it. */
+/** One form of a character: its UTF-8 bytes, and the numbers that escape sequences use. */
 interface Form {
   readonly utf8: Buffer;
   readonly utf16: readonly number[];
@@ -28,10 +28,11 @@ interface Form {
 export interface EncodedForms {
   readonly characters: readonly (readonly Form[])[];
   /**
-   * For each byte: whether an encoded text can begin with it, or only if the second byte fits too.
+   * For each byte: whether an encoded text can begin with this byte (`inAnyCase`), only if the
+   * second byte fits (`ifSecondFits`), or `never`.
    */
   readonly starts: Uint8Array;
-  /** For each byte: whether it can follow a first character of one byte. */
+  /** For each byte: whether it can come second, after a first character of one byte. */
   readonly seconds: Uint8Array;
 }
 
@@ -39,7 +40,7 @@ const never = 0;
 const inAnyCase = 1;
 const ifSecondFits = 2;
 
-/** `anyCase` finds the text in upper and lower case. */
+/** `anyCase`: the characters match in upper and lower case. */
 export function encodedForms(text: string, anyCase: boolean): EncodedForms {
   const characters = Array.from(text, (one) => formsOf(one, anyCase));
   const [first, second] = characters;
@@ -61,7 +62,7 @@ function startsOf(forms: readonly Form[] | undefined, alone: number): Uint8Array
   return starts;
 }
 
-/** One or two bytes exclude most positions. */
+/** A fast check: the first one or two bytes rule out most positions. */
 function mayStart({ starts, seconds }: EncodedForms, bytes: Buffer, at: number): boolean {
   const start = starts[bytes[at] ?? 0] ?? never;
   if (start !== ifSecondFits) return start !== never;
@@ -73,7 +74,7 @@ function formsOf(character: string, anyCase: boolean): readonly Form[] {
   const all = anyCase
     ? new Set([character, character.toUpperCase(), character.toLowerCase()])
     : [character];
-  // The upper case of `ß` is two characters.
+  // Drops a form of several characters, such as `SS` for `ß`.
   return [...all].filter((text) => Array.from(text).length === 1).map(formOf);
 }
 

@@ -1,4 +1,5 @@
-// RFC 9110 section 7.6.1, and headers that Connection should list but often does not.
+// Hop-by-hop headers: those of RFC 9110 section 7.6.1, and headers that Connection should list but
+// often does not.
 const hopByHop = new Set([
   'connection',
   'keep-alive',

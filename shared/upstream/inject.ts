@@ -10,9 +10,9 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;
 
 /**
- * Adds the credential to a request. A secret is sent over TLS only. The one exception is a port of
- * this machine that the credential names, because any local program, including the agent, can
- * listen on other ports.
+ * Adds the credential to a request. A secret is sent over TLS only, except to a port of this
+ * machine that the credential names. Other local ports are refused, because any local program,
+ * including the agent, can listen there.
  */
 export function withCredential(
   outgoing: Outgoing,
@@ -63,7 +63,7 @@ function basic(credential: HeldCredential): string {
 
 function headerName(credential: HeldCredential): string {
   const name = credential.inject.name ?? '';
-  // Header hygiene would remove a credential under such a name.
+  // `outboundHeaders` would remove a credential under such a name.
   const removable = outboundHeaders([name, '']).length === 0;
   if (!token.test(name) || removable) throw unusable(credential, 'its header name');
   return name;

@@ -1,8 +1,9 @@
 import { containsEncoded, encodedForms, hasEscapes, openEncodedBytes } from './encoded-secret.ts';
 
-// Shorter derived needles would match ordinary text. The plain secret is always searched for.
+// Shorter encodings of the secret would match ordinary text. The plain secret is always searched
+// for.
 const needleBytesMin = 6;
-// Shorter secrets would match ordinary words in other capitalisation.
+// Shorter secrets are matched case-sensitively, because otherwise they would match ordinary words.
 const anyCaseBytesMin = 8;
 // The longest encoding of one byte or character: `\\\\U0000005f`.
 const spellingBytesMax = 16;
@@ -90,7 +91,8 @@ function otherNeedles(secret: string): Buffer[] {
 
 /**
  * Short parts of the secret in every capitalisation. Any text with the unescaped secret contains
- * one of them. A native search costs a tenth of a comparison at every byte.
+ * one of them. A native search for the parts takes a tenth of the time of a comparison at every
+ * byte.
  */
 function anyCaseProbes(secret: string): readonly Buffer[] {
   const letters = (text: string) => text.replaceAll(/[^a-z]/gi, '').length;

@@ -3,7 +3,10 @@ import type { Sums } from '../vocabulary/verdict.ts';
 export const minuteMs = 60_000;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
-/** Older buckets have no use. The minute in which a window ends counts completely. */
+/**
+ * How long buckets are kept: the longest window, with a margin, because the minute in which a
+ * window ends counts completely.
+ */
 export const keptMs = dayMs + hourMs;
 
 /** The minute since the epoch that contains a moment. */
@@ -12,8 +15,8 @@ export function minuteOf(ms: number): number {
 }
 
 /**
- * Until when a call of that minute counts in a window. All calls of a minute count as made at its
- * last moment, so that a window is never shorter than configured and at most a minute longer.
+ * Time until which a call of this minute counts in a window. All calls of a minute count as made at
+ * its last moment, so that a window is never shorter than configured and at most a minute longer.
  */
 export function countsUntilMs(minute: number, windowMs: number): number {
   return (minute + 1) * minuteMs + windowMs;
@@ -34,7 +37,7 @@ interface Held {
 /** Calls of one tool by one agent, by the minute in which they were allowed. */
 export class Buckets {
   readonly #byMinute = new Map<number, Held>();
-  /** Undefined if it must be computed again. */
+  /** Cached totals; undefined if they must be computed again. */
   #totals: Totals | undefined;
 
   /** Counts one call. */
@@ -75,7 +78,7 @@ export class Buckets {
     }
   }
 
-  /** The time from which none of the current counts counts any longer. */
+  /** The time at which the last of the current counts leaves every window. */
   get emptyFromMs(): number {
     const last = this.#table.lastMinute;
     return last === undefined ? Number.NEGATIVE_INFINITY : countsUntilMs(last, dayMs);
@@ -111,8 +114,8 @@ function totalsOf(byMinute: ReadonlyMap<number, Held>): Totals {
 }
 
 /**
- * For each minute in ascending order, the usage since then. A window is one look-up, however many
- * minutes it spans. The empty path holds the number of calls.
+ * For each minute in ascending order, the usage since that minute. A window is one look-up, however
+ * many minutes it spans. The empty path holds the number of calls.
  */
 class Totals {
   readonly #minutes: number[] = [];

@@ -16,7 +16,10 @@ export interface Tally {
   readonly amount: number;
 }
 
-/** More paths than policies use for one tool; further paths from a sidecar are ignored. */
+/**
+ * Maximum number of paths of one event, more than policies use for one tool. Further paths from a
+ * sidecar are ignored.
+ */
 const pathsMax = 1_000;
 const textMax = 256;
 /** Maximum of an integer column. */
@@ -24,9 +27,9 @@ const minuteMax = 2 ** 31 - 1;
 const runForm = /^[\w-]{1,64}$/;
 
 /**
- * The additions of an event. Only decisions with `data.usage` count; it is present if the call may proceed
- * and a budget refers to its tool. Values are bounded here, because sidecars supply them and an
- * index stores them.
+ * The additions of an event. Only decisions with `data.usage` count: this member is present if the
+ * call may proceed and a budget refers to its tool. Values are bounded here, because sidecars
+ * supply them and an index stores them.
  */
 export function tallyOf(event: EvidenceEvent): readonly Tally[] {
   const { type, agent_id: agentId, tool, data, source } = event;
@@ -48,7 +51,7 @@ export function tallyOf(event: EvidenceEvent): readonly Tally[] {
   ];
 }
 
-/** The owner of a count: each run of a decider knows its own count best. */
+/** The owner of a count: each run of a decider is authoritative for its own counts. */
 export function usageSource(source: string, run: unknown): string {
   return typeof run === 'string' && runForm.test(run) ? `${source}/${run}` : source;
 }

@@ -4,7 +4,7 @@ import { type Buckets, dayMs, hourMs } from './buckets.ts';
 export class ToolUsage {
   readonly #parts: readonly Buckets[];
 
-  /** Takes the decider's own counts and the counts of others. */
+  /** `parts`: the decider's own counts, and the counts of other deciders. */
   constructor(parts: readonly (Buckets | undefined)[]) {
     this.#parts = parts.filter((part) => part !== undefined);
   }
@@ -23,7 +23,7 @@ export class ToolUsage {
   }
 
   /**
-   * The time from which none of the current counts counts any longer. Windows change at whole
+   * The time at which the last of the current counts leaves every window. Windows change at whole
    * minutes only.
    */
   get emptyFromMs(): number {

@@ -1,24 +1,24 @@
 import type { Sums } from '../vocabulary/verdict.ts';
 import { Buckets, keptMs, minuteOf } from './buckets.ts';
 
-/** Takes back a call that was counted; once. */
+/** Removes a counted call from the budgets. Further calls of this function have no effect. */
 export type Release = () => void;
 
 interface Kept {
   readonly buckets: Buckets;
-  /** When it last counted something, on the monotonic clock. */
+  /** Time of the last count, on the monotonic clock. */
   countedAtMs: number;
 }
 
 /**
- * What one run of one decider permitted, by agent and tool. Counted and read in the same tick as
- * the decision, so that calls at once never pass a budget together.
+ * The calls that one run of one decider permitted, by agent and tool. Counts are read and written
+ * in the same tick as the decision, so that simultaneous calls cannot exceed a budget together.
  */
 export class UsageBook {
   readonly #kept = new Map<string, Kept>();
   #sweptAtMs = 0;
 
-  /** What was counted so far; live. */
+  /** The counts for a key; later calls are counted in the same object. */
   of(key: string): Buckets | undefined {
     return this.#kept.get(key)?.buckets;
   }
@@ -41,7 +41,10 @@ export class UsageBook {
     };
   }
 
-  /** Only once a day has really passed here: a clock that is set ahead, and back, must not renew a budget. */
+  /**
+   * Discards old counts only after `keptMs` on the monotonic clock: setting the wall clock ahead
+   * and back must not renew a budget.
+   */
   #sweep(nowMs: number, monotonicMs: number): void {
     if (monotonicMs - this.#sweptAtMs < keptMs) return;
     this.#sweptAtMs = monotonicMs;

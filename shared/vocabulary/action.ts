@@ -34,7 +34,10 @@ export interface Action {
    */
   readonly mcp?: JsonObject | undefined;
   readonly goal?: string | undefined;
-  /** The requested mode; each decision point defines how far it counts. */
+  /**
+   * The requested mode. In preflight it replaces the tenant's mode; at an enforcement point it can
+   * only tighten that mode.
+   */
   readonly mode?: Mode | undefined;
   readonly audience?: string | undefined;
 }

@@ -66,7 +66,10 @@ export function isOpen(state: ApprovalState): boolean {
   return table[state].expire !== undefined;
 }
 
-/** The effective state: an open approval past its window is expired, even before the sweep. */
+/**
+ * The effective state: an open approval past its window is expired, even before the sweep stores
+ * that.
+ */
 export function stateAt(
   approval: { readonly status: ApprovalState; readonly expiresAtMs: number },
   nowMs: number,

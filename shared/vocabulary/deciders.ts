@@ -23,7 +23,10 @@ export function decidersSuffice(
   return deciders !== undefined && roleSuffices(deciders.role, minRole) && deciders.count >= quorum;
 }
 
-/** The least that deciders satisfied, if only the terms of their decision are recorded. */
+/**
+ * The weakest deciders that satisfy these terms, for decisions of which only the terms are
+ * recorded.
+ */
 export function minimumDeciders({ minRole, quorum }: AskedDeciders): Deciders {
   return { role: requiredRole(minRole), count: quorum };
 }

@@ -5,7 +5,10 @@ import { roleSuffices } from './roles.ts';
 export const grantScopes = ['action', 'tool'] as const;
 export type GrantScope = (typeof grantScopes)[number];
 
-/** The widest grant that one human decision may give: the limits of all rules that require it. */
+/**
+ * The widest grant that one human decision may give: the combined limits of all rules that require
+ * the decision.
+ */
 export interface GrantLimits {
   readonly uses: number;
   readonly ttlSeconds: number;
@@ -52,8 +55,8 @@ export const grantBounds = {
 export const grantSecondsByDefault = 3_600;
 
 /**
- * The limits that several rules allow together: the least of each. A rule without a standing grant
- * forbids it for all. A limit that a rule omits has the default of a grant without terms.
+ * The least of each limit that several rules set. Undefined if one rule allows no standing grant. A
+ * limit that a rule omits has its default: one use, `grantSecondsByDefault`, scope `action`.
  */
 export function jointGrantLimits(
   grants: readonly (RuleGrant | undefined)[],
@@ -72,8 +75,8 @@ export function jointGrantLimits(
 }
 
 /**
- * The terms that several deciders grant together: the least of each, and a single use if one
- * requested that.
+ * The least of each term that several deciders request. Undefined (a single call only) if one of
+ * them requests no standing grant.
  */
 export function narrowestGrant(
   grants: readonly (GrantLimits | undefined)[],

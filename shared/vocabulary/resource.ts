@@ -4,7 +4,8 @@ interface ParsedResource {
   readonly id: string;
 }
 
-// On a host without bindings, the path is text from the agent, and a colon in it separates nothing.
+// On a host without bindings, the resource is a path that the agent chose. A colon in such a path
+// is not a separator.
 const partOfPath = /[/\\%]/;
 
 /** The text before the first colon is a type unless it is empty or part of a path or URI. */

@@ -17,7 +17,7 @@ export function roleSuffices(role: string, minRole: string): boolean {
   return rank >= deciderRoles.indexOf(requiredRole(minRole));
 }
 
-/** The `min_role` that fewer people satisfy. */
+/** The stricter of two `min_role` values. */
 export function stricterRole(one: string, other: string): string {
   const [a, b] = [requiredRole(one), requiredRole(other)];
   return deciderRoles.indexOf(a) >= deciderRoles.indexOf(b) ? a : b;

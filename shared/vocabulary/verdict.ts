@@ -38,8 +38,8 @@ export type Effect =
   | { readonly kind: 'spend_approval'; readonly approvalId: number; readonly eventHash: string };
 
 /**
- * Context that policies read besides the action, as far as evidence may store it. A stored decision
- * can be evaluated again with it. It never contains argument values or a person's address.
+ * Facts besides the action that policies read and that evidence may store, so that a stored
+ * decision can be evaluated again. They never include argument values or a person's address.
  */
 export interface SeenFacts {
   readonly agentName?: string | undefined;
@@ -71,11 +71,12 @@ export interface Verdict {
   readonly policyHash?: string | undefined;
   readonly nextSteps: readonly string[];
   /**
-   * For an exhausted budget: when the same call would be allowed if nothing is added until then.
+   * For an exhausted budget: when the same call would be allowed if no other calls are counted
+   * until then.
    */
   readonly resetsAtMs?: number | undefined;
   readonly effects: readonly Effect[];
-  /** The passport that this verdict consumed, if one was given. */
+  /** `jti` of the signed passport that the verdict is based on, if any. */
   readonly passportJti?: string | undefined;
   /** Undefined if no policy state was available. */
   readonly seen?: SeenFacts | undefined;

@@ -12,7 +12,10 @@ import type { SigningKey, VerificationKeys } from '../../crypto/signing-key.ts';
 export const auditFormats = ['json', 'csv', 'md'] as const;
 export type AuditFormat = (typeof auditFormats)[number];
 
-/** `typ` of a signed audit trail; it separates it from signatures made for other purposes. */
+/**
+ * `typ` of a signed audit trail; it distinguishes the signature from signatures made for other
+ * purposes.
+ */
 const auditTyp = 'audit-trail+jws';
 
 const marker = 'sallyport-audit:';
@@ -104,7 +107,7 @@ function signedFacts(
   return { tenant: String(tenant), created_at: String(created_at), format, signed_by };
 }
 
-/** Empty for a value without a canonical form; no file equals that. */
+/** Empty if the value has no canonical form; no file equals the empty text. */
 function canonicalText(value: object): string {
   try {
     return canonicalJson(value);

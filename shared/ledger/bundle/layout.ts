@@ -26,13 +26,13 @@ export interface BundleEvent {
   /** The hashed text: the event as canonical JSON. */
   readonly canonical: string;
   /**
-   * Present in a filtered bundle: base64 hashes from this event's leaf to the root of the
-   * checkpoint (RFC 9162 section 2.1.3.1).
+   * Present in a filtered bundle: the proof of inclusion in the checkpoint's tree, as base64 hashes
+   * from this event's leaf to the root (RFC 9162 section 2.1.3.1).
    */
   readonly proof?: readonly string[] | undefined;
 }
 
-/** The end, at the checkpoint, of a chain that occurs in the bundle. */
+/** The head, at the checkpoint, of a chain that occurs in the bundle. */
 export interface BundleChain {
   readonly chain_id: string;
   readonly seq: number;

@@ -55,7 +55,10 @@ export class PartialCheck {
     this.events++;
   }
 
-  /** Compares with the chain ends at the checkpoint: no event of a chain may come after its end. */
+  /**
+   * Compares the selected events with the chain heads at the checkpoint: no event may come after
+   * the head of its chain.
+   */
   finish(ends: readonly BundleChain[]): void {
     const byId = new Map(ends.map((end) => [end.chain_id, end]));
     for (const [chainId, { seq, hash }] of this.#chains) {
@@ -98,7 +101,10 @@ export class PartialCheck {
   }
 }
 
-/** For an unreadable event, only the position is used, because its hash reveals the rest. */
+/**
+ * Converts an event to a row. Unreadable members get default values, because verification reports
+ * such an event in any case.
+ */
 export function toRow({ position, prev_hash, event_hash, canonical }: BundleEvent): LedgerRow {
   const members = readMembers(canonical);
   return {

@@ -24,7 +24,7 @@ export class MalformedBundle extends Error {
 /** Far above the longest event, so that a file without line ends is not held in memory. */
 const lineBytesMax = 16 << 20;
 const pageEvents = 500;
-/** Pages with long events are shorter. */
+/** Pages of long events contain fewer events. */
 const pageCharactersMax = 4 << 20;
 
 interface BundleContent {
@@ -71,10 +71,10 @@ async function* readChains(lines: Lines): AsyncGenerator<BundleChain> {
   if ((await lines.next()).done !== true) throw malformed(undefined, 'comes after the end');
 }
 
-/** The values of a list, one for each line, up to the line that ends it. */
+/** The values of a list, one for each line, up to the line that ends the list. */
 async function* readList(lines: Lines, end: string): AsyncGenerator<unknown> {
   let wantsMore = false;
-  // for-await would close the generator of the lines that follow the list.
+  // A for-await loop would close the generator, which still has the lines after the list.
   for (let next = await lines.next(); ; next = await lines.next()) {
     if (next.done === true) throw malformed(undefined, 'is missing: the list has no end');
     const line = next.value;

@@ -44,7 +44,10 @@ export interface ExportTrailer {
   readonly signature: ObjectSignature;
 }
 
-/** `typ` of a signed statement; it separates it from signatures made for other purposes. */
+/**
+ * `typ` of a signed statement; it distinguishes the signature from signatures made for other
+ * purposes.
+ */
 const exportTyp = 'evidence-export+jws';
 
 export function signStatement(statement: ExportStatement, key: SigningKey): ExportTrailer {

@@ -128,7 +128,7 @@ function toTrailer(value: unknown): ExportTrailer | undefined {
     : undefined;
 }
 
-/** Checks only what reading on requires; the signature protects the rest. */
+/** Checks only the members that the next steps read; the signature protects the others. */
 function isStatement(value: unknown): boolean {
   return (
     isJsonObject(value) &&

@@ -36,7 +36,7 @@ export async function verifyExport(file: ExportFile, trust: ExportTrust): Promis
     jwks: [...keys.values()].map(({ jwk }) => jwk),
     outside: trust.checkpoint,
   });
-  // A problem with an event is more specific than altered bytes.
+  // Problems with events come first, because they are more specific than altered bytes.
   const all = [...found.problems, ...problems].slice(0, 100);
   const { tenant, format, created_at, filters } = trailer.statement;
   return {
@@ -177,8 +177,8 @@ function isOf({ origin }: TreeHead, tenant: string): boolean {
 }
 
 /**
- * Compares a supplied checkpoint without the events. For a whole ledger, every event is compared as
- * well.
+ * Compares the sizes and roots of the supplied checkpoint and the export's checkpoint. For a whole
+ * ledger, the events are compared with the supplied checkpoint as well.
  */
 function compareHeads(
   statement: ExportStatement,

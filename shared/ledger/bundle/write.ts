@@ -166,7 +166,7 @@ interface MarkdownFacts {
   readonly tenant: string;
   readonly createdAt: string;
   readonly filters: ExportFilters;
-  /** The checkpoint’s size and root (`sha256:<hex>`). */
+  /** Size of the checkpoint's tree; `root` is its root hash (`sha256:<hex>`). */
   readonly size: number;
   readonly root: string;
 }

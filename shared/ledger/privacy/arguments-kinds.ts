@@ -18,7 +18,10 @@ export function partialArguments(
   return fromShape(shape, mayBeCut(shape, namesMax));
 }
 
-/** An altered name may represent several, so the number of names is no evidence of completeness. */
+/**
+ * True if names may have been omitted: the limit was reached, or a name was altered, because an
+ * altered name may represent several names.
+ */
 function mayBeCut(shape: JsonValue, namesMax: number): boolean {
   const names = namesIn(shape);
   return names.length >= namesMax || names.some(isAltered);

@@ -10,7 +10,10 @@ import { redactArguments } from './redact.ts';
 export const shapeLimits = {
   depth: 4,
   members: 32,
-  /** For all levels together, so that the ledger can accept the event for any arguments. */
+  /**
+   * Maximum number of names on all levels together, so that the ledger can accept the event for any
+   * arguments.
+   */
   names: 400,
   /** The same limit for members of an MCP message besides its arguments. */
   mcpNames: 100,
@@ -28,7 +31,10 @@ interface ArgumentsEvidence {
   readonly args_digest: string;
   /** The digest of the stored arguments; undefined if none were stored. */
   readonly args_kept_digest: string | undefined;
-  /** Shape and digest for the members of an MCP message besides its arguments, if present. */
+  /**
+   * Shape of the members of an MCP message besides its arguments, if present; `mcp_digest` is their
+   * digest.
+   */
   readonly mcp_shape: JsonValue | undefined;
   readonly mcp_digest: string | undefined;
 }

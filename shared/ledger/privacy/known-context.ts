@@ -31,7 +31,7 @@ const resourceCharsMax = 1024;
 
 /**
  * Reconstructs the context of a stored decision as far as the event records it. Argument values are
- * not stored, only names and kinds; all other unrecorded parts stay open.
+ * not stored, only names and kinds; all other unrecorded parts can have any value.
  */
 export function knownContext(event: StoredDecision): PartialValue {
   const { data } = event;
@@ -52,7 +52,7 @@ export function knownContext(event: StoredDecision): PartialValue {
   });
 }
 
-/** A part of the context; members besides these are open. */
+/** An object of the context; its other members can have any value. */
 function objectAt(
   path: string | undefined,
   members: Readonly<Record<string, PartialValue>>,

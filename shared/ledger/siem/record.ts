@@ -12,7 +12,7 @@ export interface SiemRecord {
   readonly eventHash: string;
 }
 
-/** The outcome for an action, whoever decided it. */
+/** The outcome for an action, decided by policies or by humans. */
 export type Outcome = 'allowed' | 'approved' | 'warned' | 'held' | 'denied' | 'failed' | 'recorded';
 
 /** Incidents of the ledger itself; the ledger is not trustworthy until they are explained. */

@@ -43,7 +43,7 @@ export class ChainCheck {
     return this.#chains.size;
   }
 
-  /** Resumes a chain at the end of an earlier verification. */
+  /** Resumes a chain at the head of an earlier verification. */
   begin({ chainId, seq, hash, position }: ChainStart): void {
     if (this.#chains.has(chainId)) return;
     const chain = { seq, hash, position, problem: undefined, recomputed: undefined };
@@ -70,7 +70,7 @@ export class ChainCheck {
     return found;
   }
 
-  /** Compares a chain with the end that the ledger states. */
+  /** Compares a chain with the chain head that the ledger states. */
   checkEnd(chainId: string, end: { readonly seq: number; readonly hash: string }) {
     const chain = this.#chains.get(chainId);
     if (chain === undefined || chain.seq < end.seq) return 'truncated';
@@ -113,7 +113,8 @@ function settle(row: LinkedRow, chain: Chain): undefined {
 }
 
 /**
- * If the next row names the hash of the text, the text is right and the stored hash was altered.
+ * If the next row's `prev_hash` is the recomputed hash, the text is intact and the stored hash was
+ * altered.
  */
 function settleHash(chain: Chain, named: string): void {
   if (chain.problem?.kind !== 'content_mismatch' || chain.recomputed !== named) return;

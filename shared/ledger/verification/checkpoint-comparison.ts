@@ -5,7 +5,7 @@ const chainsMax = 5;
 
 /**
  * Compares checkpoints with the ledger while rows are read. A differing checkpoint shows that rows
- * were rewritten, but not which. The closest estimate is the range after the last matching
+ * were rewritten, but not which rows. The closest estimate is the range after the last matching
  * checkpoint.
  */
 export class CheckpointComparison {
@@ -26,7 +26,7 @@ export class CheckpointComparison {
     this.#chainIds.clear();
   }
 
-  /** Records a checkpoint of a position that the rows did not reach. */
+  /** Records a checkpoint at a position that the rows did not reach. */
   expectEnd(position: number): void {
     this.#endsAt = Math.max(this.#endsAt, position);
   }

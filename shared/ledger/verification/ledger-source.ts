@@ -3,7 +3,7 @@ import type { Frontier } from '../merkle.ts';
 import type { ChainStart } from './chain-check.ts';
 import type { LedgerRow } from './row-check.ts';
 
-/** A claim about the ledger up to a position. */
+/** The tree root that is claimed for the ledger up to a position. */
 export interface Checkpoint {
   readonly position: number;
   /** `sha256:<hex>` */
@@ -14,7 +14,7 @@ export interface Checkpoint {
 export interface Anchor extends Checkpoint {
   /** A detached JWS of the head; absent if the anchor is trusted by other means. */
   readonly jws?: string | undefined;
-  /** The time of the latest event up to here, if stored with the head. */
+  /** The time of the latest event up to this position, if stored with the head. */
   readonly latestMs?: number | undefined;
 }
 
@@ -25,16 +25,16 @@ export interface ChainEnd {
 }
 
 export interface LedgerEnd {
-  /** The end that the ledger itself states; absent in an export without one. */
+  /** The head that the ledger itself states; absent in an export without a head. */
   readonly head?: { readonly position: number; readonly treeRoot: string } | undefined;
   readonly chainEnds: Iterable<ChainEnd>;
 }
 
-/** The state that an earlier verification reached; rows up to there are skipped. */
+/** State at the end of an earlier verification. The rows that it verified are skipped. */
 export interface VerifiedUpTo {
-  /** The tree over the rows up to there; its size is the position. */
+  /** The tree over the verified rows; its size is the position of the last verified row. */
   readonly tree: Frontier;
-  /** The time of the latest event up to there. */
+  /** The time of the latest verified event. */
   readonly latestMs: number;
 }
 
@@ -46,7 +46,9 @@ export interface Verification {
   readonly from?: VerifiedUpTo | undefined;
 }
 
-/** A stored checkpoint; undefined if it is not one of this tenant. */
+/**
+ * A stored checkpoint. `checkpoint` is undefined if it is unreadable or not signed by this tenant.
+ */
 export interface StoredCheckpoint {
   readonly position: number;
   readonly checkpoint: Checkpoint | undefined;

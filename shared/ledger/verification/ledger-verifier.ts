@@ -33,7 +33,10 @@ export class LedgerVerifier {
   #checkpoints = 0;
   #heads = 0;
   #signatures = 0;
-  /** The highest position that any source claims, and the highest that a signed head covers. */
+  /**
+   * The highest position that any source claims; `#signed` is the highest that a signed head
+   * covers.
+   */
   #statedEnd: number;
   #signed: number;
   #mismatch: OpenProblem | undefined;
@@ -56,7 +59,7 @@ export class LedgerVerifier {
     return { tree: this.#tree, latestMs: this.#latestMs };
   }
 
-  /** The state of a chain before its first row in this run, if earlier rows are skipped. */
+  /** Sets the state of a chain before its first row in this run, if earlier rows are skipped. */
   begin(start: ChainStart): void {
     this.#chains.begin(start);
   }
@@ -77,7 +80,9 @@ export class LedgerVerifier {
     this.#events++;
   }
 
-  /** Compares a checkpoint from outside the rows. Its signature was verified by the caller. */
+  /**
+   * Compares a checkpoint that does not come from the rows. The caller has verified its signature.
+   */
   checkpoint({ position, treeRoot }: Checkpoint): void {
     this.#checkpoints++;
     if (position !== this.#position) {
@@ -100,7 +105,7 @@ export class LedgerVerifier {
     const { position, treeRoot, jws, latestMs } = anchor;
     this.#heads++;
     this.#statedEnd = Math.max(this.#statedEnd, position);
-    // If rows are missing, there is no root to compare; `row` or `finish` reports what is missing.
+    // If rows are missing, no root can be compared; `row` or `finish` reports the missing rows.
     if (position === this.#position && treeRoot !== this.#root()) {
       this.#mismatch ??= problem(
         'head_mismatch',
@@ -109,7 +114,7 @@ export class LedgerVerifier {
       );
     }
     if (position === this.#position && (latestMs ?? this.#latestMs) !== this.#latestMs) {
-      // Filters by time rely on it.
+      // Filters by time rely on the stored time.
       const message = 'the time stored with the head is not the time of the latest event';
       this.#mismatch ??= problem('content_mismatch', position, message);
     }
@@ -170,7 +175,9 @@ export class LedgerVerifier {
     this.#add(problem('truncated', this.#position + 1, `the ledger should end at ${end}`));
   }
 
-  /** A gap within a chain is reported with the missing rows, if those are known. */
+  /**
+   * Reports a problem. A gap in a chain is merged into the report of missing rows, if there is one.
+   */
   #report(found: OpenProblem): void {
     const missing =
       found.kind === 'gap' && found.chain_id !== null

@@ -39,17 +39,19 @@ export interface Problem {
 
 export interface VerificationReport {
   readonly ok: boolean;
-  /** Rows read. */
+  /** Number of rows read. */
   readonly events: number;
   readonly chains: number;
-  /** Signed heads that were compared with the rows, and the number of signatures verified. */
+  /**
+   * Number of signed heads that were compared with the rows; `signatures` counts those verified.
+   */
   readonly heads: number;
   /**
-   * Checkpoints that were compared with the rows: stored ones, and those that the caller supplied.
+   * Number of checkpoints that were compared with the rows: stored ones, and those from the caller.
    */
   readonly checkpoints: number;
   readonly signatures: number;
-  /** The last position, and the root computed over all rows. */
+  /** The last position; `tree_root` is the root computed over all rows. */
   readonly position: number;
   readonly tree_root: string;
   /** The problem at the lowest position. */

@@ -9,8 +9,8 @@ export interface LedgerRow extends LinkedRow {
 }
 
 /**
- * The problem of a row whose hash is right, but whose text names another place or whose columns
- * differ.
+ * The problem of a row whose hash is correct, but whose text states another position, or whose
+ * columns differ from the text.
  */
 export function rowProblem(row: LedgerRow, tenantId: string): OpenProblem | undefined {
   const content = (message: string): OpenProblem => ({

@@ -16,7 +16,7 @@ interface LedgerSource extends Verification {
   readonly pages: AsyncIterable<LedgerPage>;
   /** Skips signatures of anchors before this position, because later ones cover the same rows. */
   readonly signaturesFrom?: number;
-  /** Checkpoints from outside; the caller has verified their signatures. */
+  /** Checkpoints that are not stored with the ledger; the caller has verified their signatures. */
   readonly checkpoints?: readonly Checkpoint[] | undefined;
   /** Called after the last page. */
   end(): LedgerEnd;
@@ -24,7 +24,7 @@ interface LedgerSource extends Verification {
   reached?(upTo: VerifiedUpTo): void;
 }
 
-/** Work that is due after the rows up to a position. */
+/** A check that runs after the rows up to a position. */
 interface ScheduledCheck {
   readonly position: number;
   check(): void;
@@ -87,7 +87,7 @@ class ScheduledChecks {
     this.#checks = checks.toSorted((a, b) => a.position - b.position);
   }
 
-  /** Runs the work that is due before the row at this position. */
+  /** Runs the checks that are due before the row at this position. */
   runBefore(position: number): void {
     for (let due = this.#checks[this.#next]; due && due.position < position; ) {
       due.check();

@@ -86,7 +86,9 @@ function observe(sources: readonly RuleSource[]): PolicyOutcome['observed'] {
   }));
 }
 
-/** A human decision must satisfy every matching rule that requires one. */
+/**
+ * The combined terms: a human decision must satisfy every matching rule that requires an approval.
+ */
 function jointTerms(sources: readonly RuleSource[]): ApprovalTerms {
   const approvals = sources
     .filter((source) => ruleDecision(source) === 'require_approval')

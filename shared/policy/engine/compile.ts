@@ -14,7 +14,7 @@ import { indexUsage, type UsageIndex } from './usage-index.ts';
 
 /**
  * Compiles the published policies of one tenant again after each change, and reuses all unchanged
- * parts. Reuse is keyed by the policy's hash alone, so a definition that does not match its
+ * parts. Unchanged policies are recognised by their hash, so a definition that does not match its
  * published hash is refused.
  */
 export class PolicyCompiler {

@@ -14,8 +14,8 @@ export interface PolicyOutcome {
   /** Every matching rule that took effect, by (policy id, rule index). */
   readonly matchedRules: readonly string[];
   /**
-   * Matching rules without effect: of `monitor` policies, and of `warn` policies that changed
-   * nothing.
+   * Matching rules without effect: rules of `monitor` policies, and rules of `warn` policies that
+   * did not change the decision.
    */
   readonly observed: readonly {
     readonly rule: string;

@@ -20,9 +20,9 @@ import { groupConditions, ruleLabel } from './rule.ts';
 interface ConditionResult {
   readonly path: string;
   readonly operator: Operator;
-  /** The literal, or the value at the `$ref` path; absent if there is none. */
+  /** The literal, or the value at the `$ref` path; absent if there is no value. */
   readonly expected?: JsonValue | undefined;
-  /** The value at the path; absent if there is none. */
+  /** The value at the path; absent if there is no value. */
   readonly actual?: JsonValue | undefined;
   readonly result: boolean;
 }

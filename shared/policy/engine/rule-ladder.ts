@@ -9,12 +9,12 @@ import {
   removeRequirement,
 } from './rule-list.ts';
 
-/** Below this number, a list is as fast. */
+/** With fewer rungs than this, evaluating every rule of a list is as fast as a ladder. */
 const rungsMin = 4;
 
 interface Ladder {
   readonly collect: CollectRules;
-  /** Candidates without a bound of this direction at the path. */
+  /** Candidates that have no bound in this direction at the path. */
   readonly rest: readonly Candidate[];
 }
 

@@ -3,7 +3,7 @@ import type { ConditionKeys, Requirement } from '../language/condition.ts';
 import { compilePath } from '../language/path.ts';
 import { type Candidate, type CollectRules, removeRequirement } from './rule-list.ts';
 
-/** Below this number, a list is faster than a look-up. */
+/** If a look-up saves fewer evaluations than this, a list is faster. */
 const gainMin = 4;
 
 interface ValueSplit {

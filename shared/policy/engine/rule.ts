@@ -21,7 +21,9 @@ import { type UsageReading, usageReading } from './usage-reading.ts';
 /** A compiled rule; it matches if all its requirements hold. */
 export interface CompiledRule extends RuleSource {
   readonly requirements: readonly Requirement[];
-  /** The outcome if no other rule matches; most decisions are one of these. */
+  /**
+   * The outcome if no other rule matches, computed in advance because this is the most common case.
+   */
   readonly alone: PolicyOutcome;
   /** Present if the rule refers to past usage. */
   readonly usage?: UsageReading | undefined;

@@ -85,7 +85,9 @@ function toolsOf(placed: PlacedRule): readonly (Primitive | undefined)[] {
   return toolRequirement(placed)?.keys?.values ?? [undefined];
 }
 
-/** A rule that accepts more values at a path is not indexed under them. */
+/**
+ * A rule that accepts more than this number of values at a path is not indexed under these values.
+ */
 const valuesMax = 64;
 /**
  * Maximum number of splits on the way to a rule, so that hostile policies cannot make the index
@@ -97,7 +99,7 @@ const splitsMax = 16;
  * Builds an index whose look-up cost hardly grows with the number of rules. Rules that require a
  * certain value at a path are indexed under that value, using the path that separates most of them.
  * Numeric limits on the same path are sorted. The remaining rules are evaluated one by one.
- * `isFiled`: the rules are already indexed under values once.
+ * `isFiled`: the rules are already indexed by tool.
  */
 function buildIndex(
   candidates: readonly Candidate[],
@@ -108,8 +110,8 @@ function buildIndex(
 
 interface Allowance {
   /**
-   * 1 below the first look-up: from there on a rule is indexed once, so that the index never has
-   * more than `valuesMax` references to a rule, however lists of values are combined.
+   * This is 1 below the first look-up: there, a rule is indexed under at most one value, so that
+   * the index never has more than `valuesMax` references to a rule.
    */
   readonly valuesLimit: number;
   readonly splitsLeft: number;

@@ -17,7 +17,7 @@ export interface UsageIndex {
   decidesIn(context: PolicyContext): boolean;
 }
 
-/** Cache limit. Agents choose tool names on hosts without bindings. */
+/** Cache limit, because agents can choose any tool names on hosts without bindings. */
 const rememberedMax = 1_000;
 
 export function indexUsage(readings: readonly UsageReading[]): UsageIndex {

@@ -10,7 +10,7 @@ export interface Requirement {
   readonly holds: (context: PolicyContext) => boolean;
   /** Present if `holds` is equivalent to: the value at `path` is one of `values`. */
   readonly keys?: ConditionKeys | undefined;
-  /** Present if `holds` is equivalent to: the number at `path` lies beyond `limit`. */
+  /** Present if `holds` is equivalent to a comparison of the number at `path` with `limit`. */
   readonly bound?: ConditionBound | undefined;
 }
 
@@ -18,11 +18,11 @@ export interface ConditionBound {
   readonly path: string;
   readonly operator: '>' | '>=' | '<' | '<=';
   readonly limit: number;
-  /** True if the rule permits; text with an exponent then does not count as a number. */
+  /** True if the rule permits. In such a rule, text with an exponent does not count as a number. */
   readonly permits: boolean;
 }
 
-/** A compiled condition. Only its `holds` determines whether a condition is true. */
+/** A compiled condition. Only `holds` determines whether the condition is true. */
 export interface CompiledCondition extends Requirement {
   readonly actual: ReadPath;
   /** The literal, or the value at the `$ref` path. */

@@ -13,7 +13,7 @@ interface Pattern {
   readonly size: number;
   /**
    * Whether the pattern matches anywhere in the text (not anchored). Undefined if the text is too
-   * long for a pattern of this size; that depends only on both sizes, never on elapsed time.
+   * long for a pattern of this size; this limit never depends on elapsed time.
    */
   search(text: string): boolean | undefined;
 }

@@ -8,9 +8,9 @@ export type Primitive = string | number | boolean | null;
 type Side = JsonValue | undefined;
 
 /**
- * Evaluates an operator. `permits` means that the condition belongs to an `allow` or `warn` rule:
- * there, a missing or incomparable value makes it false. In all other rules it makes `!=` and
- * `not_in` true.
+ * Evaluates an operator. `permits` means that the condition belongs to an `allow` or `warn` rule.
+ * In such a rule, a missing or incomparable value makes the condition false. In all other rules,
+ * such a value makes `!=` and `not_in` true.
  */
 export type Relation = (left: Side, right: Side, permits: boolean) => boolean;
 
@@ -66,9 +66,9 @@ function presentNames(object: JsonObject): string[] {
 }
 
 /**
- * `!=` of two present values. An object on the left never matches a primitive (contract 2.4). The
- * exception covers the left side only, because otherwise an agent could evade a refusal that
- * compares a value with its arguments by sending an object.
+ * `!=` of two present values. It is false for an object on the left and a primitive on the right
+ * (contract 2.4). This exception does not apply to an object on the right, because otherwise an
+ * agent could evade a refusing rule that compares a value with an argument, by sending an object.
  */
 function differs(left: JsonValue, right: JsonValue, permits: boolean): boolean {
   if (isPrimitive(left) === isPrimitive(right)) return !same(left, right);
@@ -82,7 +82,7 @@ function notIn(left: Side, right: Side, permits: boolean): boolean {
   return right.every((item) => differs(left, item, permits));
 }
 
-/** A substring, or an element of an array. */
+/** True if the left side contains the right side as a substring, or as an element of an array. */
 function contains(left: Side, right: Side): boolean {
   if (right === undefined) return false;
   if (typeof left === 'string') return typeof right === 'string' && left.includes(right);

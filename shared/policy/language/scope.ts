@@ -13,7 +13,7 @@ export function compileScope({
   return [...toolScope(applies_to?.tools), ...agentScope(applies_to?.agents)];
 }
 
-/** True for an entry that can match tools other than the one of that name. */
+/** True for an entry with a wildcard. */
 export function isToolGlob(entry: string): boolean {
   return entry.includes('*');
 }

@@ -3,10 +3,7 @@ import type { RuleDecision } from './definition.ts';
 
 interface RuleEffect {
   readonly decision: Decision;
-  /**
-   * Steps in addition to those of the reason code; for plain decisions the verdict supplies better
-   * ones.
-   */
+  /** The next steps for an agent. If empty, they are those of the decision. */
   readonly nextSteps: readonly string[];
 }
 

@@ -26,9 +26,9 @@ export interface Test {
   readonly text: string;
   readonly operator: Operator;
   readonly literal: JsonValue;
-  /** True if the rule permits; a missing path then fails the test. */
+  /** True if the rule permits. In such a rule, a missing value fails the test. */
   readonly permits: boolean;
-  /** The compiled condition that also decides requests. */
+  /** The condition, compiled in the same way as for decisions on requests. */
   readonly holds: (context: PolicyContext) => boolean;
   /** Undefined if the test compares two paths. */
   readonly holdsFor?: ((value: JsonValue | undefined) => boolean) | undefined;
@@ -45,7 +45,7 @@ export interface Test {
   readonly globs?: readonly string[] | undefined;
 }
 
-/** Tests that must hold together. A rule is a list of clauses, and matches if one of them holds. */
+/** Tests that must hold together. A rule is a list of clauses, and matches if one clause holds. */
 export type Clause = readonly Test[];
 
 /** The clauses of a rule, each with the `applies_to` of its policy. */
@@ -119,7 +119,10 @@ function valuesOf({ operator, value }: PolicyCondition): readonly JsonValue[] | 
   return operator === 'in' && Array.isArray(value) ? value : undefined;
 }
 
-/** True for an order that no number satisfies, because its limit is not a number. */
+/**
+ * True for an ordered comparison (such as `<`) whose limit is not a number, so that no value
+ * satisfies it.
+ */
 function isUnreachable(operator: Operator, bound: ConditionBound | undefined): boolean {
   return bound === undefined && ['>', '>=', '<', '<='].includes(operator);
 }

@@ -10,7 +10,7 @@ import { allowsKind, type Group, groupsOf, satisfies } from './reasoning.ts';
 
 const valuesPerGroup = 12;
 const triesMax = 400;
-/** Cost in units of one comparison of two tests. */
+/** Cost of a search, in units of one comparison of two tests. `tryCost`: cost of one try. */
 const searchCost = 100;
 const tryCost = 50;
 const commonToolSteps = 5_000;
@@ -34,9 +34,9 @@ export interface Effort {
 type Value = JsonValue | undefined;
 
 /**
- * Searches a context that satisfies all tests, by trying values equal or close to those that the
- * tests name. Each candidate is verified with the conditions that decide requests, so a result is
- * always correct. No result proves nothing. Bounded and deterministic.
+ * Searches for a context that satisfies all tests, by trying values equal or close to those in the
+ * tests. Each candidate is verified with the conditions that decide requests, so a result is always
+ * correct. If nothing is found, nothing is proved. Bounded and deterministic.
  */
 export function findExample(
   tests: Clause,
@@ -165,7 +165,10 @@ function listsFor(tests: Clause): readonly Value[] {
   return elements.length === 0 ? [] : [elements];
 }
 
-/** Adds to a path the values of the path it is compared with, and neighbouring values. */
+/**
+ * For each comparison of two paths, adds the values of one path, and neighbouring numbers, to the
+ * values to try at the other path.
+ */
 function linkPools(
   tests: Clause,
   groups: readonly Group[],

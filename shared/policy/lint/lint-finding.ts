@@ -31,11 +31,11 @@ export interface LintFinding {
   readonly policy: string;
   /** `<definition id>/<rule name>`, or the definition's id if no single rule is at fault. */
   readonly rule: string;
-  /** The path within the definition. */
+  /** Path of the problem within the definition. */
   readonly path: string;
   readonly message: string;
   readonly fix: string;
-  /** The rule that it conflicts with. */
+  /** The rule with which `rule` conflicts. */
   readonly other?: string | undefined;
   /** A context that demonstrates the finding. */
   readonly example?: JsonObject | undefined;

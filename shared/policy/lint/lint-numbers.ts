@@ -7,15 +7,17 @@ import type { LintFinding } from './lint-finding.ts';
 import { conditionPath, type Subject } from './lint-subject.ts';
 import { isImpossibleTogether } from './reasoning.ts';
 
-/** Values for which every order is false, although a tool may read them as a number. */
+/**
+ * Values for which every ordered comparison is false, although a tool may read them as a number.
+ */
 const noNumbers: readonly JsonValue[] = ['1e3x', '1,000', [1000], true];
 
 /** Values that the agent supplies. Other values come from records with validated types. */
 const written = /^(args|resource)\./;
 
 /**
- * Finds a limit of a refusing rule that a non-numeric value bypasses: an order is false for such a
- * value, and a rule that permits does not require a number. `near`: the rules for the same tools.
+ * Finds limits of a refusing rule that a non-numeric value bypasses: the comparison is false for
+ * such a value, and a permitting rule matches the value. `near`: the rules for the same tools.
  */
 export function findBypassedLimits(
   subject: Subject,
@@ -32,7 +34,7 @@ export function findBypassedLimits(
 }
 
 /**
- * Like `findBypassedLimits`, for a set in which no policy permits anything, so that other policies determine
+ * Like `findBypassedLimits`, for a set without permitting rules: policies outside the set determine
  * the effect.
  */
 export function unguardedLimits(subject: Subject): readonly LintFinding[] {

@@ -5,7 +5,7 @@ import type { LintFinding } from './lint-finding.ts';
 import { type Subject, scopesIntersect } from './lint-subject.ts';
 import { implies, isImpossibleTogether } from './reasoning.ts';
 
-/** Findings about two rules, of which `rival` is the more restrictive. */
+/** Findings about a pair of rules; `rival` is the more restrictive rule. */
 export function comparePair(
   subject: Subject,
   { rival, effort }: { readonly rival: Subject; readonly effort: Effort },
@@ -35,7 +35,7 @@ export function meet(
   return undefined;
 }
 
-/** True only if `rival` matches whenever `subject` does. */
+/** True only if `rival` matches every context that `subject` matches. */
 function isWithin(subject: Subject, rival: Subject): boolean {
   return subject.clauses.every((clause) =>
     rival.clauses.some((wider) => wider.every((test) => implies(clause, test))),

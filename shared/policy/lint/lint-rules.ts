@@ -106,7 +106,7 @@ function explainUnknownPath({ path, value }: PolicyCondition): Explanation | und
   };
 }
 
-/** True for an allow rule that depends on an optional value being different from something. */
+/** True for an allow rule with a `!=` or `not_in` condition on an optional value. */
 function restsOnDifference({ path, operator }: PolicyCondition, { decision }: PolicyRule): boolean {
   if (decision !== 'allow' || (operator !== '!=' && operator !== 'not_in')) return false;
   const field = fieldAt(path);

@@ -6,22 +6,25 @@ import { type Clause, clausesOf } from './clause.ts';
 import { atRule, type LintFinding } from './lint-finding.ts';
 import { isImpossible } from './reasoning.ts';
 
-/** A deciding rule that can match, prepared for comparison with other rules. */
+/**
+ * A rule that can match and whose policy decides (mode `enforce` or `strict`), prepared for
+ * comparison with other rules.
+ */
 export interface Subject {
   readonly rule: PolicyRule;
   readonly at: Pick<LintFinding, 'policy' | 'rule' | 'path'>;
-  /** The severity of its decision. */
+  /** The severity of the rule's decision. */
   readonly severity: number;
   readonly permits: boolean;
   readonly denies: boolean;
   /** The clauses that can match. */
   readonly clauses: readonly Clause[];
-  /** The tools that it can match; undefined: any tool. */
+  /** The tools that the rule can match; undefined: any tool. */
   readonly tools: ReadonlySet<JsonValue> | undefined;
-  /** The first segments of their ids; undefined: any. */
+  /** The first segments of the ids of these tools; undefined: any segment. */
   readonly servers: ReadonlySet<string> | undefined;
   readonly agents: ReadonlySet<JsonValue> | undefined;
-  /** The cost of comparing it. */
+  /** The cost of comparing this rule with another one. */
   readonly weight: number;
 }
 
@@ -111,8 +114,8 @@ function valuesAt(clauses: readonly Clause[], path: string): ReadonlySet<JsonVal
 }
 
 /**
- * Finds for each rule the rules that can match the same tools. The result may contain more rules,
- * but never fewer.
+ * Finds for each rule the rules that can match the same tools. The result may contain additional
+ * rules, but never omits one.
  */
 export function rivalFinder(subjects: readonly Subject[]): (subject: Subject) => Iterable<Subject> {
   const byTool = new Map<JsonValue, Subject[]>();

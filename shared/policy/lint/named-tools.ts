@@ -2,8 +2,8 @@ import { groupConditions } from '../engine/rule.ts';
 import type { PolicyCondition, PolicyDefinition } from '../language/definition.ts';
 
 /**
- * The tools that a policy names, as ids and globs, with their paths. A `matches` pattern names
- * none.
+ * The tools that a policy names, as ids and globs, with their paths. A `matches` pattern names no
+ * tools.
  */
 export function toolsNamedBy({
   applies_to,

@@ -1,7 +1,7 @@
 /**
- * Generates texts that a regular expression probably matches, for the search of an example. The
- * real pattern verifies each text, so an unsupported construct may miss a finding but never causes
- * a false one.
+ * Generates texts that a regular expression probably matches, as candidates for examples. The real
+ * pattern verifies each text, so an unsupported construct can hide a finding but never causes a
+ * false one.
  */
 export function sampleTexts(pattern: string): readonly string[] {
   const source = pattern.replace(/^\(\?[a-z]+\)/, '');

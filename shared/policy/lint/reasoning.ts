@@ -47,7 +47,7 @@ function hasRef(tests: Clause): boolean {
   return tests.some(({ ref }) => ref !== undefined);
 }
 
-/** Groups the tests by path. Paths that `==` equates form one group. */
+/** Groups the tests by path. Paths that must be equal because of `==` form one group. */
 export function groupsOf(tests: Clause): readonly Group[] {
   const members = new Map<string, Set<string>>();
   const at = (path: string) => {
@@ -130,7 +130,9 @@ interface Order {
   readonly strict: boolean;
 }
 
-/** True if orders between paths contradict their ranges or each other. */
+/**
+ * True if comparisons of two paths contradict each other, or contradict the ranges of these paths.
+ */
 function orderFails(refs: Clause, groups: readonly Group[]): boolean {
   const groupAt = (path: string) => groups.find(({ paths }) => paths.includes(path));
   const orders = refs.flatMap(orderOf);
@@ -162,12 +164,12 @@ function orderOf({ path, ref, operator }: Test): readonly Order[] {
   return [];
 }
 
-/** True for `!=` between paths that another test requires to be equal. */
+/** True for `!=` between two different paths. */
 function isDifference({ operator, path, ref }: Test): boolean {
   return operator === '!=' && ref !== path;
 }
 
-/** True for `in` and `not_in` with the same list. */
+/** True if the tests are `in` and `not_in` with the same path and list. */
 function isOpposite(one: Test, other: Test): boolean {
   const isSame = one.path === other.path && one.ref === other.ref;
   return isSame && one.operator === 'in' && other.operator === 'not_in';
@@ -203,8 +205,8 @@ export function implies(clause: Clause, test: Test): boolean {
 }
 
 /**
- * Between a permitting and a refusing rule, an order differs only for text with an exponent, which
- * never permits. The ranges are the same.
+ * True for `<`, `<=`, `>` and `>=`. In permitting and refusing rules, they differ only for text
+ * with an exponent, which never permits; the ranges are the same.
  */
 function isOrder({ operator }: Test): boolean {
   return operator === '>' || operator === '>=' || operator === '<' || operator === '<=';

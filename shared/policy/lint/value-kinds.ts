@@ -24,7 +24,10 @@ export const numeric = kinds.number | kinds.numericText;
 const text = kinds.numericText | kinds.otherText;
 const present = anyKind & ~kinds.missing;
 
-/** The kinds of value that can make a condition true; single values of a kind may still fail it. */
+/**
+ * The kinds of value that can make a condition true; a single value of such a kind may still make
+ * it false.
+ */
 export function kindsFor(condition: PolicyCondition, permits: boolean): number {
   const { operator, value } = condition;
   const isRef = refPath(value) !== undefined;
@@ -48,8 +51,8 @@ export function kindsFor(condition: PolicyCondition, permits: boolean): number {
 }
 
 /**
- * A rule that permits requires comparable values. A rule that refuses also matches values that it
- * cannot compare.
+ * The kinds of value that can satisfy `!=` or `not_in`. A rule that permits requires comparable
+ * values. A rule that refuses also matches values that it cannot compare.
  */
 function kindsOfDifference({ operator, value }: PolicyCondition, permits: boolean): number {
   const literals: readonly JsonValue[] =

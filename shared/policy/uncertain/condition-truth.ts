@@ -60,7 +60,10 @@ export function compileTruth(condition: PolicyCondition, permits: boolean): Read
 
 const samples = { number: 0, string: '', array: [], object: {} } as const;
 
-/** If an operator does not vary over a kind, one value of that kind represents all. */
+/**
+ * One value that represents a whole kind; valid because `varies` found that all values of the kind
+ * give the same result.
+ */
 function sampleOf(possibility: Possibility): JsonValue | undefined {
   return 'open' in possibility ? samples[possibility.open] : possibility.value;
 }

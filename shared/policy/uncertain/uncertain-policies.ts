@@ -16,11 +16,14 @@ import { anything, type PartialValue, readPartial } from './partial-value.ts';
 export interface UncertainOutcome {
   /** `unknown` if the unknown parts can change the decision. */
   readonly decision: Decision | 'unknown';
-  /** Undefined if the unknown parts can change it. */
+  /** Undefined if the unknown parts can change the reason code. */
   readonly reasonCode?: string | undefined;
-  /** The policy of the deciding rule; undefined if it is uncertain, or there is none. */
+  /**
+   * Hash of the policy of the deciding rule; undefined if this policy is uncertain, or if no rule
+   * decides.
+   */
   readonly policyHash?: string | undefined;
-  /** Rules that take effect and match, whatever the unknown parts are. */
+  /** Rules that take effect and certainly match. */
   readonly matchedRules: readonly string[];
   /** Rules that may match. */
   readonly unsureRules: readonly string[];
@@ -191,7 +194,7 @@ interface PossibleVerdict {
   readonly policyHash?: string | undefined;
 }
 
-/** The verdicts that are possible if any subset of the uncertain rules matches. */
+/** All verdicts that can result, because any subset of the uncertain rules may match. */
 function possibleVerdicts(candidates: readonly Candidate[]): readonly PossibleVerdict[] {
   const winners = possibleWinners(candidates.filter(({ source }) => isEnforcing(source)));
   const cautions = possibleWinners(candidates.filter(({ source }) => isCaution(source)));
@@ -210,8 +213,8 @@ function verdictBy({ rule, policyHash }: RuleSource, decision: Decision): Possib
 }
 
 /**
- * The sources that can be the most restrictive match, the first among equals. Contains undefined if
- * possibly none matches.
+ * The sources that can be the most restrictive match; among equals, the first. Contains undefined
+ * if it is possible that no source matches.
  */
 function possibleWinners(candidates: readonly Candidate[]): readonly (RuleSource | undefined)[] {
   const sureMax = candidates.reduce((max, one) => Math.max(max, sureSeverity(one)), -1);
