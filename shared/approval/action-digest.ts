@@ -11,9 +11,7 @@ export interface ActionIdentity {
   readonly tool: string;
   readonly resource: string;
   readonly args: JsonObject;
-  /**
-   * Members of an MCP message besides its arguments. Absent from the digest if the action has none.
-   */
+  /** Members of an MCP message besides its arguments. If undefined, the digest omits them. */
   readonly mcp?: JsonObject | undefined;
   /** Hash of the tool's manifest; null for an unregistered tool. */
   readonly manifest_hash: string | null;

@@ -18,7 +18,7 @@ import {
 import { lowestRole, roleAbove, roleSuffices } from '../vocabulary/roles.ts';
 import { personsOf, sharePerson } from './persons.ts';
 
-/** The stored facts about an approval at the time of an act on it. */
+/** Stored facts about an approval, as they are when somebody acts on the approval. */
 export interface ApprovalFacts {
   readonly kind: 'action' | 'tool';
   readonly status: ApprovalState;

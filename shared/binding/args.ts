@@ -3,7 +3,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 
 /**
  * Collects arguments from path, query and body. Names that some upstream treats as equal count as
- * equal; a repeated name is `args.ambiguous`.
+ * equal; a repeated name is refused as `args.ambiguous`.
  */
 export class ArgumentSet {
   readonly #values: Record<string, JsonValue> = {};
@@ -50,7 +50,7 @@ export function foldCase(name: string): string {
 const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|^\s|\s$/u;
 const plainName = /^(?!__proto__$)[a-z0-9_-]+$/;
 
-/** The names of one object, folded as the most lenient parser would. */
+/** The names of one object, folded as the most lenient parser folds them. */
 class NameSet {
   readonly #names = new Set<string>();
   /** Prefixes before `[` in names such as `items[0]`. */

@@ -6,9 +6,9 @@ export interface BindingUpstream {
 }
 
 /**
- * Maps a host, or calls on it, to tools (design 12). Set by `PUT /v1/runtime/bindings/{name}`.
- * `host` is a lower-case A-label or IP literal, with `:port` unless it is the scheme's default
- * port.
+ * Maps a host, or calls to that host, to tools (design 12). Set by `PUT
+ * /v1/runtime/bindings/{name}`. `host` is a lower-case A-label or IP literal, with `:port` unless
+ * that is the scheme's default port.
  */
 export interface Binding {
   /** For `mcp`, also the server's name in tool ids: `mcp.<name>.<tool>`. */
@@ -21,14 +21,14 @@ export interface Binding {
   /** Path template, for example `/v1/payments/{payment_id}`; for `mcp` the endpoint's path. */
   readonly path?: string | undefined;
   readonly body?: 'json' | 'form' | 'none' | undefined;
-  /** Resource template, for example `payment:{payment_id}`; its names are arguments. */
+  /** Resource template, for example `payment:{payment_id}`; the names in braces are arguments. */
   readonly resource?: string | undefined;
   /** Additional request headers of the agent that are forwarded. */
   readonly headers?: readonly string[] | undefined;
   readonly upgrade?: boolean | undefined;
   /**
-   * For `mcp`: requests that list resources, templates and prompts are actions, and policies decide
-   * them.
+   * For `mcp`: requests that list resources, templates or prompts count as actions, which policies
+   * decide.
    */
   readonly list_actions?: boolean | undefined;
   readonly upstream?: BindingUpstream | undefined;

@@ -14,8 +14,8 @@ export interface UpstreamUrl {
 
 /**
  * Parses the URL to which a bound tool is forwarded. The path may be a template, which a URL parser
- * would rewrite, so it is cut from the text. Undefined unless the text is an absolute http or https
- * URL without user, query and fragment.
+ * would rewrite, so the path is cut from the text. Undefined unless the text is an absolute http or
+ * https URL without user, query and fragment.
  */
 export function readUpstreamUrl(text: string): UpstreamUrl | undefined {
   const [, scheme = '', authority = '', path = ''] =

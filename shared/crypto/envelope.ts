@@ -12,8 +12,8 @@ const ivBytes = 12;
 const tagBytes = 16;
 
 /**
- * The owner of a secret. It is bound into the ciphertext, so that a secret moved to another row
- * does not decrypt.
+ * The row that a secret belongs to. The place is bound into the ciphertext, so that a secret moved
+ * to another row does not decrypt.
  */
 interface EnvelopePlace {
   readonly tenantId: string;
@@ -28,7 +28,7 @@ export interface WrappingKey {
   readonly key: Buffer;
 }
 
-/** An encrypted secret: it has its own data key, which the wrapping key encrypts. */
+/** A secret encrypted with its own data key, which is encrypted with the wrapping key. */
 export interface Envelope {
   readonly v: 1;
   readonly kek_id: string;

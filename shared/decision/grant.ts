@@ -64,7 +64,7 @@ function judgeBound(
 
 /**
  * The approval must grant exactly this action, be unused and unexpired, and its deciders must
- * satisfy what the rules require now.
+ * satisfy the terms that the rules require now.
  */
 function judgeProof(
   proof: ApprovalProof,

@@ -4,8 +4,8 @@ import { changedMembers, memberOf, pointerStep } from './members.ts';
 import { isBound, isTighter } from './schema-bounds.ts';
 
 /**
- * One change in a schema: it accepts less, it may accept more, or only its descriptions changed. An
- * undecidable change counts as broadened.
+ * One change in a schema: the new schema accepts less, may accept more, or has other descriptions.
+ * An undecidable change counts as broadened.
  */
 export interface SchemaChange {
   readonly kind: 'narrowed' | 'broadened' | 'described';
@@ -126,7 +126,7 @@ function judgeProperties({ before, after, path }: Comparison): readonly SchemaCh
   });
 }
 
-/** Requiring more is narrower, unless the required property is not declared. */
+/** A new required name counts as narrowed only if the property is declared. */
 function judgeRequired(path: string, { before, after }: Comparison): readonly SchemaChange[] {
   const old = namesOf(before.required);
   const now = namesOf(after.required);
@@ -176,7 +176,7 @@ function hasUnevaluated(schema: JsonObject): boolean {
   return schema.unevaluatedItems !== undefined || schema.unevaluatedProperties !== undefined;
 }
 
-/** Does not compare patterns: only adding a first pattern counts as narrower. */
+/** Two patterns or formats are not compared: only an addition counts as narrowed. */
 function judgeOpaque(
   keyword: 'pattern' | 'format',
   path: string,

@@ -21,7 +21,7 @@ const cacheMax = 2_000;
 const cache = new Map<string, ArgsValidator>();
 
 /**
- * The validator of one `inputSchema`, compiled at its first use and cached. Formats assert nothing,
+ * The validator of one `inputSchema`, compiled at its first use and cached. `format` has no effect,
  * references are limited to the schema itself, and patterns run in linear time. The validator never
  * modifies arguments. If a schema does not compile, every call is refused.
  */

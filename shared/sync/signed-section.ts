@@ -50,7 +50,7 @@ export function signSection(envelope: SectionEnvelope, key: SigningKey): string 
   return signJws(envelope, sectionType, key);
 }
 
-/** The digest by which a heartbeat names a section: SHA-256 of the signed text. */
+/** The digest that identifies a section in heartbeats: SHA-256 of the signed text. */
 export function sectionDigest(token: string): string {
   return sha256(token);
 }

@@ -26,9 +26,9 @@ export interface Guard {
   /** Undefined if a connection to this address and port is allowed. */
   refusal(address: string, port: number): GatewayError | undefined;
   /**
-   * A `lookup` function for sockets to that port. It resolves the name, refuses it if any address
-   * is refused, and returns exactly the addresses it checked. Sockets do not call it for literal
-   * addresses; use `refusal` for those.
+   * A `lookup` function for sockets to `port`. It resolves a name and returns exactly the addresses
+   * that it checked; one refused address refuses the name. Sockets do not call `lookup` for literal
+   * addresses: check these with `refusal`.
    */
   lookup(port: number): LookupFunction;
 }

@@ -13,7 +13,7 @@ const hopByHop = new Set([
   'upgrade',
   'http2-settings',
 ]);
-// Host and framing are set again for every hop; the sidecar has answered Expect itself.
+// Host and framing are set again for every hop; the sidecar responds to Expect itself.
 const requestOwn = new Set(['host', 'content-length', 'expect']);
 const hints = new Set(['action-passport', 'action-goal', 'action-idempotency-key']);
 const responseRefused = new Set(['alt-svc', 'alt-used']);
@@ -33,8 +33,8 @@ export function outboundHeaders(raw: readonly string[]): string[] {
 
 /**
  * Response headers that may reach the agent. Removes hop-by-hop headers, headers that `Connection`
- * lists, `Alt-Svc` (it would lead past the proxy), `Proxy-*` and `Sallyport-*`. Also removes
- * `Content-Length` if it does not determine the length (RFC 9112 section 6.2).
+ * lists, `Alt-Svc` (which would let the agent bypass the proxy), `Proxy-*` and `Sallyport-*`. Also
+ * removes `Content-Length` if it does not determine the length (RFC 9112 section 6.2).
  */
 export function inboundHeaders(raw: readonly string[], lengthKnown: boolean): string[] {
   return endToEnd(

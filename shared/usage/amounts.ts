@@ -32,8 +32,8 @@ const mantissa = /^[^e]*/i;
 
 /**
  * The amount that a value adds to a sum: a number, or decimal text; 0 for anything else. A negative
- * value adds nothing, because it would restore the budget. Of text with an exponent, the greater of
- * two readings counts, because a parser that stops at the `e` reads `900e-1` as 900.
+ * value adds nothing, because it would restore the budget. Text with an exponent counts as the
+ * greater of two readings, because a parser that stops at the `e` reads `900e-1` as 900.
  */
 export function amountOf(value: JsonValue | undefined): number {
   const number = toNumber(value, false);

@@ -1,6 +1,6 @@
 import { type Buckets, dayMs, hourMs } from './buckets.ts';
 
-/** The past use of one tool by one agent, as its decider knows it. */
+/** The past use of one tool by one agent, as far as the decider knows it. */
 export class ToolUsage {
   readonly #parts: readonly Buckets[];
 

@@ -1,7 +1,7 @@
 import type { Deciders } from './deciders.ts';
 import type { StandingGrant } from './grant-terms.ts';
 
-/** The approval that a passport's `approval_hash` names, as the ledger records it. */
+/** The approval that a passport's `approval_hash` refers to, as the ledger records it. */
 export interface ApprovalProof {
   readonly approvalId: number;
   readonly eventHash: string;

@@ -13,7 +13,7 @@ export interface AskedDeciders {
 }
 
 /**
- * True if the deciders satisfy what the rules require now, because policies can change between a
+ * True if the deciders satisfy the current requirements of the rules, which can change between a
  * decision and its use. Unknown deciders never satisfy a rule.
  */
 export function decidersSuffice(

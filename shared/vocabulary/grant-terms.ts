@@ -140,8 +140,8 @@ interface AskedTerms {
 }
 
 /**
- * True if a standing grant satisfies what the rules require now. Other arguments can match other
- * rules, and policies change, so the terms are checked at every use.
+ * True if a standing grant satisfies the terms that the rules require now. Terms are checked at
+ * every use, because other arguments can match other rules and policies change.
  */
 export function satisfiesTerms(grant: StandingGrant, terms: AskedTerms): boolean {
   const { grant: limits } = terms;

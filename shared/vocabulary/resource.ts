@@ -1,4 +1,6 @@
-/** A parsed resource: `type:id`, split at the first colon. Without a type it has an id only. */
+/**
+ * A parsed resource: `type:id`, split at the first colon. A resource without a type has an id only.
+ */
 interface ParsedResource {
   readonly type?: string;
   readonly id: string;

@@ -33,7 +33,10 @@ export type Effect =
       readonly durable: boolean;
     }
   | { readonly kind: 'open_approval'; readonly terms: ApprovalTerms }
-  /** The call is allowed and a budget refers to its tool: the caller counts it in the same tick. */
+  /**
+   * For a call that may proceed and whose tool has a budget: the caller of `decide` counts it in
+   * the same tick.
+   */
   | { readonly kind: 'count_usage'; readonly sums: Sums }
   | { readonly kind: 'spend_approval'; readonly approvalId: number; readonly eventHash: string };
 

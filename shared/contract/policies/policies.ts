@@ -16,7 +16,7 @@ export const policyRecord = z.object({
   version: z.number().int(),
   lifecycle: z.enum(policyLifecycles),
   policy_hash: z.string(),
-  /** The id in the definition; at most one published policy has it. */
+  /** The id in the definition; at most one published policy has this id. */
   definition_id: z.string(),
   rules_json: jsonObject,
   created_by: z.string(),

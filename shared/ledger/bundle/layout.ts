@@ -1,6 +1,6 @@
 // A JSON bundle is one JSON document with a line for each event, so that it can be written and read
-// as a stream. Lines in order: start, events, `middle`, chains, `end`, trailer. All lines of a list
-// except the last end with a comma.
+// as a stream. Lines in order: start, events, `middle`, chains, `end`, trailer. Each line of a
+// list, except the last one, ends with a comma.
 
 /** The start of a JSON bundle; the number rises when the layout changes. */
 export const bundleStart = '{"bundle":"sallyport-evidence/1"';

@@ -27,9 +27,9 @@ interface Chain {
   seq: number;
   hash: string;
   position: number;
-  /** The first problem only, because later ones of the chain usually follow from it. */
+  /** The first problem of the chain; later problems usually follow from the first. */
   problem: OpenProblem | undefined;
-  /** For a row whose hash does not match its text: the hash of that text. */
+  /** If the hash of the last row does not match its text: the hash of that text. */
   recomputed: string | undefined;
 }
 
@@ -50,7 +50,10 @@ export class ChainCheck {
     this.#chains.set(chainId, chain);
   }
 
-  /** The first problem of the row's chain, if this row reveals it. */
+  /**
+   * Returns the first problem of the row's chain if this row reveals it; later problems of the
+   * chain are ignored.
+   */
   check(row: LinkedRow): OpenProblem | undefined {
     const chain = this.#chains.get(row.chainId) ?? {
       seq: 0,

@@ -13,8 +13,8 @@ export function segmentsOf(path: string): readonly string[] {
 }
 
 /**
- * Compiles a dotted path to a reader. It reads own properties only, so `constructor` or `__proto__`
- * find nothing inherited. For arrays, `0` and `length` are own properties.
+ * Compiles a dotted path to a reader. The reader returns own properties only, never inherited ones
+ * such as `constructor` or `__proto__`. For arrays, `0` and `length` are own properties.
  */
 export function compilePath(path: string): ReadPath {
   const [first = '', second, ...rest] = segmentsOf(path);
