@@ -81,7 +81,9 @@ export interface SettingsSource {
   readonly readFile: (path: string) => string;
 }
 
-/** A setting is unusable. The message addresses the operator: what is wrong and what to do. */
+/**
+ * Reports an unusable setting. The message addresses the operator: what is wrong and what to do.
+ */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }

@@ -89,7 +89,10 @@ function decodeOnce(text: string): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are refused
 const unfitForSegment = /[/\\;\u0000-\u001f\u007f-\u009f]|%[0-9a-f]{2}/i;
 
-/** True for a value that every upstream reads as this one segment, encoded or not. */
+/**
+ * True for a value that every upstream reads as a single segment, whether the value is encoded or
+ * not.
+ */
 function isSegmentValue(value: string): boolean {
   return value !== '' && value !== '.' && value !== '..' && !unfitForSegment.test(value);
 }

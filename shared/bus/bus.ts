@@ -50,7 +50,10 @@ type ClaimResult = {
 export interface Bus {
   readonly kind: 'memory' | 'redis';
 
-  /** Loads all sections of a tenant, or the named ones, with the stream position of that state. */
+  /**
+   * Loads all sections of a tenant, or those in `names`, and the stream position `at` of the loaded
+   * state.
+   */
   load(
     tenantId: string,
     names?: readonly string[],
@@ -85,7 +88,7 @@ export interface Bus {
     by?: number,
   ): Promise<{ readonly count: number; readonly resetMs: number }>;
 
-  /** Notifies subscribers of a topic: at most once, not stored. */
+  /** Notifies subscribers of a topic. Messages are delivered at most once and not stored. */
   notify(topic: string, message: string): Promise<void>;
   subscribe(topic: string, onMessage: (message: string) => void): Subscription;
 

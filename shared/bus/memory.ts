@@ -228,8 +228,8 @@ class MemoryBus implements Bus {
   }
 
   /**
-   * Delivers after the storing call has returned, because a follower must not run inside a
-   * publisher.
+   * Delivers changes after the publisher's call has returned, because a follower must not run
+   * inside that call.
    */
   #wake(tenant: Tenant, following: Following): void {
     if (following.scheduled) return;

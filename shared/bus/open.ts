@@ -11,7 +11,7 @@ interface OpenBusOptions {
   readonly log: Log;
   readonly clock: Clock;
   /**
-   * Maximum entries in a tenant's change stream. A follower that falls further behind loads again.
+   * Maximum entries in a tenant's change stream. A follower that is further behind must load again.
    */
   readonly changesKept?: number | undefined;
   /** For the in-process bus: stores claims beyond the lifetime of the process. */

@@ -24,7 +24,7 @@ interface RedisBusOptions {
   readonly log: Log;
   readonly clock: Clock;
   /**
-   * Maximum entries in a tenant's change stream. A follower that falls further behind loads again.
+   * Maximum entries in a tenant's change stream. A follower that is further behind must load again.
    */
   readonly changesKept?: number | undefined;
 }

@@ -117,7 +117,7 @@ named('ExecutionResult', executionResult);
 export type ExecutionResult = z.output<typeof executionResult>;
 
 export const executeResponse = actionResponse.extend({
-  /** `unknown`: the request was sent, and whether it was performed is unknown. */
+  /** `unknown`: the request was sent, but it is unknown whether the upstream performed it. */
   executed: z.union([z.boolean(), z.literal('unknown')]),
   result: executionResult.optional(),
   /** Why no complete response exists although the decision allowed the call. */

@@ -72,7 +72,10 @@ const approvalRecord = z.object({
   grant_expires_at: z.string().optional(),
   /** When the grant, or its last use, was consumed. */
   used_at: z.string().optional(),
-  /** The limits that the requiring rules set for a standing grant; absent: a single call. */
+  /**
+   * Limits of a standing grant, set by the rules that require the approval. Absent: a single call
+   * only.
+   */
   grant_limits: z
     .object({
       max_uses: z.number().int(),
@@ -118,7 +121,7 @@ export const listApprovals = operation({
   summary: 'List approvals, newest first',
   auth: 'bearer',
   permission: 'read',
-  // A budget of its own, so that polling dashboards and busy agents do not block deciders.
+  // A separate request budget, so that polling dashboards and busy agents do not block deciders.
   budgetPerMinute: 600,
   query: z.object({
     status: z.enum(approvalStates).optional(),
@@ -158,8 +161,8 @@ export const decideApproval = operation({
     /** For `modify`: the arguments to perform instead. */
     modified_args: jsonObject.optional(),
     /**
-     * For `approve`: requests a standing grant, within the limits of the rules. Omitted `uses` mean
-     * one use, or with `ttl_seconds` the rules' maximum.
+     * For `approve`: requests a standing grant, within the limits of the rules. Without `uses`, the
+     * grant has one use, or with `ttl_seconds` the rules' maximum.
      */
     grant: z
       .strictObject({

@@ -12,7 +12,10 @@ const injection = z.strictObject({
     .string()
     .regex(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}$/, 'is not a header or parameter name')
     .optional(),
-  /** Text around the secret with the placeholder `{secret}`; `basic` needs `user:{secret}`. */
+  /**
+   * Text with the placeholder `{secret}`, which is replaced by the secret; `basic` needs
+   * `user:{secret}`.
+   */
   format: line(500).optional(),
 });
 

@@ -92,7 +92,7 @@ export const listKillSwitches = operation({
   summary: 'List armed kill switches, newest first',
   description: '`status=all` also lists expired and disarmed ones.',
   permission: 'read',
-  // A budget of its own, so that polling dashboards and busy agents do not block operators.
+  // A separate request budget, so that polling dashboards and busy agents do not block operators.
   budgetPerMinute: 600,
   query: z.object({ status: z.enum(['armed', 'all']).default('armed'), limit: pageLimit }),
   success: {

@@ -1,4 +1,7 @@
-/** `typ` of the short-lived JWT that authenticates an enrolled sidecar, signed by its own key. */
+/**
+ * `typ` of the short-lived JWT that authenticates an enrolled sidecar, signed with the sidecar's
+ * own key.
+ */
 export const sidecarTokenType = 'sallyport-sidecar+jwt';
 /** `aud` of this JWT. */
 export const sidecarTokenAudience = 'sallyport-control-plane';

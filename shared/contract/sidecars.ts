@@ -134,7 +134,7 @@ const sectionVersions = z.record(z.string().max(200), z.number().int());
 export const report = z.strictObject({
   /** Version of every section that the sidecar has. */
   versions: sectionVersions.optional(),
-  /** Age of the replica. */
+  /** Age of the sidecar's replica. */
   age_ms: z.number().min(0).max(Number.MAX_SAFE_INTEGER).optional(),
   spool_depth: z.number().int().min(0).optional(),
   /** Number of records that the sidecar has written to its spool so far. */
@@ -183,7 +183,7 @@ export const listSidecars = operation({
   summary: 'List sidecars with their last reports',
   auth: 'bearer',
   permission: 'read',
-  // A budget of its own, so that polling dashboards and busy agents do not block deciders.
+  // A separate request budget, so that polling dashboards and busy agents do not block deciders.
   budgetPerMinute: 600,
   success: {
     status: 200,

@@ -9,7 +9,7 @@ import { seenRecord } from './context.ts';
 import { effectIn } from './reach-verdict.ts';
 import type { DecisionState } from './state.ts';
 
-/** A decision, and the facts that only the program that made it knows. */
+/** A decision, and facts that only the deciding program knows. */
 interface DecisionFacts {
   readonly action: Action;
   readonly verdict: Verdict;

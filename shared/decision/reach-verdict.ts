@@ -27,7 +27,7 @@ export interface DecisionPoint<Input extends DecisionInput> {
   ): Promise<'claimed' | 'replayed' | 'unavailable'>;
   /** Consumes the grant, or one use of it; false if none is left. */
   spend(effect: EffectOf<'spend_approval'>, input: Input): Promise<boolean>;
-  /** Counts the call for budgets, in the same tick. */
+  /** Counts the call for budgets, in the same tick as the verdict. */
   count(effect: EffectOf<'count_usage'>, input: Input): Release;
 }
 

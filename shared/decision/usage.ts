@@ -61,7 +61,9 @@ export function contextWithUsage(
   return withUsage(context, state.usage, { needs, args: action.args, nowMs });
 }
 
-/** The `count_usage` effect, if a call that may proceed must be counted. */
+/**
+ * The `count_usage` effect of a call that may proceed; undefined if no budget refers to the call.
+ */
 export function countEffect(action: Action, state: DecisionState): Effect | undefined {
   const needs = needsOf(action, state);
   return needs && { kind: 'count_usage', sums: amountsIn(action.args, needs.sums) };

@@ -20,7 +20,7 @@ export interface Source {
   readonly lineOf: (path: string) => number;
 }
 
-/** A file is unusable. The message states the line, the problem and what to do. */
+/** Reports an unusable file. The message states the line, the problem and what to do. */
 export class SourceError extends Error {
   override readonly name = 'SourceError';
   readonly file: string;
@@ -80,7 +80,7 @@ export function readSource({ name, bytes }: SourceFile): Source {
   }
 }
 
-/** Runs a check of `value` and converts its refusal into an error with a line number. */
+/** Runs a check of `value`. If the check refuses the value, throws an error with a line number. */
 export function atLine<Result>(
   { file, lineOf }: Pick<Source, 'file' | 'lineOf'>,
   check: () => Result,

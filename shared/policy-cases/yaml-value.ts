@@ -13,7 +13,7 @@ import { parseStrictJson } from '../base/strict-json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { joinPath, show } from '../policy/language/json-bounds.ts';
 
-/** A part of a YAML document that is refused, and its offset. */
+/** Reports a refused part of a YAML document, with its offset. */
 export class UnreadableNode extends Error {
   readonly offset: number;
 

@@ -37,7 +37,7 @@ export type CallInput<Op extends AnyOperation> =
         Part<'body', BodyOf<InputOf<B>>>
     : never;
 
-/** A body in the form of its schema, or the bytes to send. */
+/** A request body: a value of its schema's type, or the bytes to send. */
 type BodyOf<Value> = [Value] extends [undefined] ? undefined : Value | Uint8Array<ArrayBuffer>;
 
 /** Numbers and booleans are accepted in place of their text. */

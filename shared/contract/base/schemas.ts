@@ -52,7 +52,7 @@ export const opaqueId = z
   .string()
   .regex(/^[0-9A-Za-z._-]{1,100}$/, 'must be an id: 1 to 100 letters, digits, ., _ or -');
 
-/** Probable mistakes in a change that was made; absent if there are none. */
+/** Warnings about probable mistakes in the requested change; absent if there are none. */
 export const warnings = z.array(z.string().max(5_000)).max(21).optional();
 
 /** One line of text without control characters. */

@@ -24,7 +24,7 @@ export interface PolicyOutcome {
   }[];
   /** The combined terms of all matching `require_approval` rules. */
   readonly approval?: ApprovalTerms | undefined;
-  /** Empty unless the rule's decision has steps of its own. */
+  /** Next steps that the deciding rule's decision defines; empty for most decisions. */
   readonly nextSteps: readonly string[];
 }
 

@@ -11,7 +11,7 @@ export interface UsageNeeds {
 export interface UsageIndex {
   /** True if no policy refers to usage: no calls are counted or looked up. */
   readonly isEmpty: boolean;
-  /** Undefined for a tool that no budget of this agent refers to. */
+  /** The usage to record for this tool and agent; undefined if no budget refers to them. */
   needsOf(tool: string, agentId: string): UsageNeeds | undefined;
   /** True if the match of a deciding rule depends on past usage. */
   decidesIn(context: PolicyContext): boolean;

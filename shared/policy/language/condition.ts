@@ -35,8 +35,8 @@ export interface ConditionKeys {
 }
 
 /**
- * Compiles one condition. `permits` is true for rules that decide `allow` or `warn`: there, a
- * missing or incomparable value never makes a condition true.
+ * Compiles one condition. `permits` is true for rules that decide `allow` or `warn`. In such a
+ * rule, a missing or incomparable value never makes a condition true.
  */
 export function compileCondition(condition: PolicyCondition, permits: boolean): CompiledCondition {
   const { path, value } = condition;

@@ -72,7 +72,7 @@ export function fieldAt(path: string): Field | undefined {
   return field;
 }
 
-/** The field names of a context or of an object in it; undefined if any name is possible. */
+/** The field names of a context, or of the object at `path`; undefined if any name is possible. */
 export function fieldNames(path?: string): readonly string[] | undefined {
   const field = path === undefined ? { fields: contextFields } : fieldAt(path);
   return field !== undefined && 'fields' in field && field.fields !== undefined

@@ -39,7 +39,7 @@ export interface Test {
   /** The test holds for these values and no others. */
   readonly values?: readonly JsonValue[] | undefined;
   readonly bound?: ConditionBound | undefined;
-  /** The test holds for every value of its kinds except these. */
+  /** The test holds for every value of `kinds` except these. */
   readonly excludes?: readonly Primitive[] | undefined;
   /** Tool ids and globs; one of them must match. */
   readonly globs?: readonly string[] | undefined;
