@@ -62,7 +62,7 @@ function jcs(object: object): string {
   return isOrdered(object, 0) ? JSON.stringify(object) : canonicalJson(object);
 }
 
-/** Hashes an event with its predecessor in the chain. */
+/** Hashes the predecessor's hash in the chain together with the event's canonical text. */
 export function eventHash(prevHash: string, canonical: string): string {
   return sha256(`${prevHash}\n${canonical}`);
 }

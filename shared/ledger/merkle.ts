@@ -34,8 +34,8 @@ export function leafOf(eventHash: string): Buffer {
 }
 
 /**
- * The part of a growing tree that its root and further growth need: the roots of its full subtrees,
- * largest first, one for each 1 bit of its size.
+ * The part of a growing tree that is needed to compute its root and to append leaves: the roots of
+ * its full subtrees, largest first, one for each 1 bit of its size.
  */
 export class Frontier {
   size: number;

@@ -36,7 +36,7 @@ export function isTighter(keyword: string, before: JsonObject, after: JsonObject
 
 /**
  * The stricter of a bound and its exclusive form, as a lower bound (upper bounds are negated).
- * Undefined if one is not a number (draft 4 writes exclusive bounds as booleans).
+ * Undefined if either is not a number (draft 4 writes exclusive bounds as booleans).
  */
 function readBound(keyword: string, schema: JsonObject, sign: 1 | -1): Bound | undefined {
   const plain = schema[keyword];

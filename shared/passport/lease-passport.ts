@@ -13,7 +13,10 @@ export function leasePassport(lease: PassportClaims, n: number): PassportClaims 
   return { ...lease, jti: `${lease.jti}.${n}` };
 }
 
-/** The id for revoking a passport: its jti, or for a use of a lease the lease's jti. */
+/**
+ * The id by which a passport is revoked: for a use of a lease the lease's jti, otherwise the
+ * passport's jti.
+ */
 export function revocationId(jti: string): string {
   const dot = jti.indexOf('.');
   return dot === -1 ? jti : jti.slice(0, dot);

@@ -2,8 +2,8 @@ import type { ApprovalProof } from '../vocabulary/approval-proof.ts';
 import type { PassportClaims } from './claims.ts';
 
 /**
- * A passport with the results of all look-ups. Signature and look-ups are done before `decide`,
- * which evaluates the results in its own order.
+ * A passport with the results of all look-ups. The signature is verified and all look-ups are done
+ * before `decide`, which evaluates the results in its own order.
  */
 export type PassportState =
   | { readonly form: 'malformed' | 'signature_invalid'; readonly detail: string }

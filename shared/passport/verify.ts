@@ -23,7 +23,8 @@ export async function readPassportAsync(
 
 function readClaims(jws: JwsResult, keys: VerificationKeys): PassportReading {
   if (!jws.ok) return { form: jws.problem, detail: jws.detail };
-  // ES256 team keys sign other objects, so they are refused for passports even if present here.
+  // ES256 team keys sign other objects, so a passport signed with such a key is refused even if
+  // `keys` contains the key.
   if (keys.get(jws.kid)?.alg !== 'EdDSA') {
     return { form: 'signature_invalid', detail: 'a passport must be signed with EdDSA' };
   }

@@ -24,9 +24,9 @@ interface ChainState {
 const problemsMax = 100;
 
 /**
- * Verifies events selected from a ledger: each one's hash, its proof of inclusion in the
+ * Verifies events selected from a ledger: the hash of each event, its proof of inclusion in the
  * checkpoint's tree, and its link if its predecessor is included. Memory grows with the number of
- * chains. It cannot prove that no event was omitted.
+ * chains. Omitted events cannot be detected.
  */
 export class PartialCheck {
   readonly #claim: PartialClaim;

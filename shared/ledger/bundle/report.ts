@@ -30,7 +30,7 @@ export interface ExportProblem {
 export interface ExportReport {
   /** No problem was found. `trusted` states whether the signing key is trusted. */
   readonly ok: boolean;
-  /** The signing key is one that the caller trusts. */
+  /** True if the caller trusts the signing key. */
   readonly trusted: boolean;
   /** Thumbprint of the signing key; null if no signature is valid. */
   readonly signed_by: string | null;
@@ -46,7 +46,7 @@ export interface ExportReport {
    */
   readonly events: number;
   readonly chains: number;
-  /** The ledger state in the export's checkpoint, and its signer. */
+  /** The ledger state in the export's checkpoint, and the checkpoint's signer. */
   readonly checkpoint: {
     readonly origin: string;
     readonly size: number;

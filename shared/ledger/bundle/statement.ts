@@ -6,7 +6,9 @@ import type { SiemDialect } from '../siem/dialects.ts';
 export const exportFormats = ['json', 'md', 'csv', 'siem'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
-/** The filters of an export; without any, it contains every event up to its checkpoint. */
+/**
+ * The filters of an export. An export without filters contains every event up to its checkpoint.
+ */
 export interface ExportFilters {
   readonly chain_id?: string | undefined;
   readonly agent_id?: string | undefined;
@@ -29,7 +31,7 @@ export interface ExportStatement {
   readonly filters: ExportFilters;
   /** Number of events in the export. */
   readonly events: number;
-  /** Length of the content from the first byte, and its hash (`sha256:<hex>`). */
+  /** Length of the content from the first byte; `content_sha256` is its hash (`sha256:<hex>`). */
   readonly bytes: number;
   readonly content_sha256: string;
   /** A signed note: the state of the ledger when the export began. */

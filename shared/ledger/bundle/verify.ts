@@ -97,7 +97,7 @@ function knownKeys(...sets: readonly (readonly PublicJwk[])[]): ReadonlyMap<stri
   return known;
 }
 
-/** Verifies that content and trailer are byte for byte what a known key signed. */
+/** Verifies that a known key signed exactly these bytes of content and trailer. */
 async function verifyEnvelope(
   file: ExportFile,
   trailer: ExportTrailer,

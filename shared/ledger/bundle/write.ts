@@ -32,7 +32,7 @@ interface ExportSource {
 
 /**
  * Writes an export as a stream of parts in constant memory. A running hash covers the written
- * parts; the signature over it is the last part, so a truncated export is unsigned.
+ * parts. The signature over this hash is the last part, so a truncated export is unsigned.
  */
 export async function* writeExport(
   plan: ExportPlan,

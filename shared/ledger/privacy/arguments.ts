@@ -49,8 +49,9 @@ export interface ReducedArguments {
 }
 
 /**
- * Reduces arguments to evidence. The salt is stored separately and encrypted. With it, the digest
- * proves the arguments; without it, they cannot be guessed; deleting it erases them.
+ * Reduces arguments to evidence. The salt is stored separately and encrypted. With the salt, the
+ * digest proves the arguments. Without the salt, they cannot be guessed, so deleting the salt
+ * erases them.
  */
 export function argumentsEvidence(
   args: JsonObject,

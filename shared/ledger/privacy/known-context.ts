@@ -65,7 +65,10 @@ function recorded(value: JsonValue | undefined): PartialValue | undefined {
   return typeof value === 'string' ? { known: value } : undefined;
 }
 
-/** Facts that are recorded if present; undefined for events written before they were recorded. */
+/**
+ * Facts that an event records if they are present; undefined for older events, which did not record
+ * them.
+ */
 function seenIn({ data }: StoredDecision): JsonObject | undefined {
   return isJsonObject(data.seen) ? data.seen : undefined;
 }

@@ -116,7 +116,7 @@ export function keptText(text: string): string {
   const plain = redactText(text.slice(0, limits.readCharacters));
   const isRead = text.length <= limits.readCharacters;
   if (isRead && plain.length <= limits.textCharacters) return recordableText(plain);
-  // The end of a cut text may be half of a secret, so it is dropped.
+  // The end of a cut text is dropped, because it may be half of a secret.
   const sure = isRead ? plain.length : Math.max(0, plain.length - limits.tailCharacters);
   return recordableText(`${plain.slice(0, Math.min(sure, limits.textCharacters))}${cut}`);
 }
@@ -160,7 +160,7 @@ const ibanForm = /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b/g;
 const digitsForm = /(?<![\d.])\d(?:[ -]?\d){11,18}(?!\d)/g;
 const phoneForm = /(?<![\w.])(?:\+|00)\d(?:[ ()./-]{0,2}\d){6,14}/g;
 
-/** Replaces what looks like a secret, card, account, e-mail address or phone number. */
+/** Replaces text that looks like a secret, card, account, e-mail address or phone number. */
 export function redactText(text: string): string {
   let plain = text;
   for (const form of secretForms) plain = plain.replaceAll(form, '[redacted:secret]');

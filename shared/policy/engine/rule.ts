@@ -81,7 +81,7 @@ function anyOf(conditions: readonly CompiledCondition[]): Requirement {
   };
 }
 
-/** Alternatives on the same path form one list of values. */
+/** If all alternatives are on the same path, their values form one list; otherwise undefined. */
 function unionOf(conditions: readonly CompiledCondition[]): ConditionKeys | undefined {
   const path = conditions[0]?.keys?.path;
   if (path === undefined) return undefined;

@@ -10,7 +10,7 @@ import { isUsagePath, summedPath } from '../language/usage-path.ts';
 export interface UsageReading {
   /** Paths below `args` whose sums the rule reads. */
   readonly sums: readonly string[];
-  /** True if its policy decides, and does not only observe or warn. */
+  /** True if the rule's policy decides, and does not only observe or warn. */
   readonly decides: boolean;
   /** False if the rule cannot match any call of this tool by this agent. */
   readonly concerns: (tool: string, agentId: string) => boolean;

@@ -14,7 +14,7 @@ type Side = JsonValue | undefined;
  */
 export type Relation = (left: Side, right: Side, permits: boolean) => boolean;
 
-/** Every operator except `matches`, which has a compiled pattern. */
+/** Every operator except `matches`, which uses a compiled pattern. */
 export const relations: Readonly<Record<Exclude<Operator, 'matches'>, Relation>> = {
   '==': (left, right) => left !== undefined && right !== undefined && same(left, right),
   '!=': (left, right, permits) =>
@@ -98,8 +98,9 @@ const decimal = /^\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?\s*$/i;
 const exponent = /e/i;
 
 /**
- * A number, or decimal text as a number; otherwise NaN, for which every order is false. Text with
- * an exponent never permits, because a parser that stops at the `e` reads `900e-1` as 900, not 90.
+ * A number, or decimal text as a number; otherwise NaN, for which every ordered comparison is
+ * false. Text with an exponent never permits, because a parser that stops at the `e` reads `900e-1`
+ * as 900, not 90.
  */
 export function toNumber(side: Side, permits: boolean): number {
   if (typeof side === 'number') return side;

@@ -62,7 +62,10 @@ export function findExample(
   return undefined;
 }
 
-/** Combines the first choices of all lists first; then varies the last list fastest. */
+/**
+ * Yields combinations of one choice from each list, beginning with all first choices; the last list
+ * varies fastest.
+ */
 function* combinations(choices: readonly (readonly Value[])[]): Generator<readonly Value[]> {
   const at = choices.map(() => 0);
   for (let tries = 0; tries < triesMax; tries += 1) {
