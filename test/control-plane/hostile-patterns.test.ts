@@ -63,7 +63,7 @@ describe('a regular expression in a policy', () => {
     }
   });
 
-  it('allows nothing and denies if the text is too long to be searched', async () => {
+  it('does not match in an allow rule, but matches in a deny rule, if the text is too long to be searched', async () => {
     const tool = 'patterns.long';
     const isTool = { path: 'tool.name', operator: '==', value: tool };
     const when = { all: [isTool, search('(?i)a.{400}q')] };

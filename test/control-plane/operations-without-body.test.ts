@@ -84,7 +84,7 @@ const isBodyRefused = ({ status, text }: { readonly status: number; readonly tex
   status === 400 && text.includes('takes no body') && text.includes('"request.invalid"');
 
 describe.each(bodyless.map((operation) => [operation.id, operation] as const))(
-  '%s, which has no body,',
+  '%s, an operation without a body,',
   (_id, operation) => {
     it.each(accepted)('accepts $body ($type)', async (sent) => {
       const answer = await send(operation, sent);

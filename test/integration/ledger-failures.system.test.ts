@@ -51,7 +51,7 @@ describe('while the signing key is unavailable', () => {
     await database.drop();
   });
 
-  it('for a moment, sealing succeeds', async () => {
+  it('for a moment, sealing is retried and succeeds', async () => {
     failures = 2;
     expect(await ledger.seal('t', anEvent())).toMatchObject({ position: 1 });
     expect((await sealedEvents(ledger))[0]?.data).not.toHaveProperty(['evidence.dead_lettered']);

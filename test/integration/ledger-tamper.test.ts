@@ -139,7 +139,7 @@ describe('verification detects', () => {
     expect(await problems()).toMatchObject([{ kind: 'gap', position, chain_id: chainId }]);
   });
 
-  it('a whole batch of rows that was removed from the middle with its signed head', async () => {
+  it('a whole batch of rows that was removed from the middle together with its signed head', async () => {
     await damage(
       `DELETE FROM evidence_row WHERE position BETWEEN 4 AND 6`,
       `DELETE FROM evidence_batch WHERE position = 6`,
@@ -152,7 +152,7 @@ describe('verification detects', () => {
     });
   });
 
-  it('the only row of a chain, if removed', async () => {
+  it('the only row of a chain that was removed', async () => {
     await ledger.seal('t', anEvent({ chain_id: 'agent:c' }));
     await ledger.seal('t', anEvent({ chain_id: 'agent:a' }));
     await damage(`DELETE FROM evidence_row ${at(13)}`);
@@ -170,7 +170,7 @@ describe('verification detects', () => {
     expect((await problems())[0]).toMatchObject({ kind: 'truncated', position: 1 });
   });
 
-  it('removed rows at the end with adapted head and chains, by the signed heads', async () => {
+  it('removed rows at the end with adapted head and chains, because signed heads still cover the rows', async () => {
     const rows = await stored();
     const tree = new Frontier();
     for (const { event_hash } of rows.slice(0, 10)) tree.append(leafOf(event_hash));
@@ -200,7 +200,7 @@ describe('verification detects', () => {
     });
   });
 
-  it('two swapped rows of different chains, although each is consistent', async () => {
+  it('two swapped rows of different chains, although each chain remains consistent', async () => {
     await damage(
       `UPDATE evidence_row SET position = 100 ${at(3)}`,
       `UPDATE evidence_row SET position = 3 ${at(4)}`,
@@ -212,7 +212,7 @@ describe('verification detects', () => {
     ]);
   });
 
-  it('a row that was appended with the right links', async () => {
+  it('a row that was appended with the right hash links', async () => {
     const last = (await stored()).filter(({ chain_id }) => chain_id === 'agent:a').at(-1);
     const canonical = last?.canonical
       .replace('"position":11', '"position":13')
@@ -246,7 +246,7 @@ describe('verification detects', () => {
     expect(await problems()).toMatchObject([{ kind: 'unsigned', position: 13 }]);
   });
 
-  it('a row that was inserted between others', async () => {
+  it('a row that was inserted between two others', async () => {
     await damage(
       'UPDATE evidence_row SET position = position + 1000 WHERE position >= 5',
       'UPDATE evidence_row SET position = position - 999 WHERE position > 1000',
@@ -256,7 +256,7 @@ describe('verification detects', () => {
     expect((await problems())[0]).toMatchObject({ position: 5, chain_id: 'agent:new' });
   });
 
-  it('a whole ledger that was rewritten with right hashes, by its signed heads', async () => {
+  it('a whole ledger that was rewritten with right hashes, because the signed heads differ', async () => {
     const chains = new Map<string, string>();
     const tree = new Frontier();
     for (const row of await stored()) {
@@ -286,14 +286,14 @@ describe('verification detects', () => {
     expect(await problems()).toMatchObject([{ kind: 'signature_invalid', position: 12 }]);
   });
 
-  it('a stored end of a chain, or of the ledger, that differs from the rows', async () => {
+  it('a stored head of a chain, or of the ledger, that differs from the rows', async () => {
     await damage(`UPDATE evidence_chain SET event_hash = '${fakeHash}' WHERE chain_id = 'agent:b'`);
     expect(await problems()).toMatchObject([{ kind: 'head_mismatch', chain_id: 'agent:b' }]);
     await damage(`DELETE FROM evidence_chain WHERE chain_id = 'agent:b'`);
     expect(await problems()).toMatchObject([{ kind: 'head_mismatch', chain_id: 'agent:b' }]);
   });
 
-  it('a stored head whose tree differs from that of the rows', async () => {
+  it('a stored head whose Merkle tree differs from the tree of the rows', async () => {
     await damage(`UPDATE evidence_head SET tree_root = '${fakeHash}'`);
     expect(await problems()).toMatchObject([{ kind: 'head_mismatch', position: 12 }]);
   });

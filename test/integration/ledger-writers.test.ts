@@ -72,7 +72,7 @@ async function expectSound(eventIds: readonly string[]): Promise<void> {
 }
 
 describe('two writers of one ledger', () => {
-  it('cause no gaps and no fork, and lose or repeat no event', async () => {
+  it('cause neither gaps nor a fork, and neither lose nor repeat an event', async () => {
     newTenant();
     const eventIds: string[] = [];
     const writers = Array.from({ length: 8 }, async (_, writer) => {
@@ -100,7 +100,7 @@ describe('two writers of one ledger', () => {
     await expectSound((await rows()).map(({ event_id }) => event_id));
   });
 
-  it('seal an event that both receive once, and return the same row', async () => {
+  it('seal an event once that both receive, and return the same row', async () => {
     newTenant();
     const events = Array.from({ length: 60 }, (_, index) =>
       anEvent({ chain_id: `agent:${index % 4}` }),
@@ -116,7 +116,7 @@ describe('two writers of one ledger', () => {
     await expectSound(events.map(({ id }) => id));
   });
 
-  it('drain one outbox: every recorded event is sealed once and reported to its waiters', async () => {
+  it('drain one outbox: every recorded event is sealed once, and the callers that wait for it are notified', async () => {
     newTenant();
     const direct: string[] = [];
     const recorded = await Promise.all(
@@ -211,7 +211,7 @@ describe('writers in separate processes', () => {
     return { child, told, exited };
   }
 
-  it('cause no gaps and no fork, and lose or repeat no event', async () => {
+  it('cause neither gaps nor a fork, and neither lose nor repeat an event', async () => {
     newTenant();
     const writers = await Promise.all([startWriter(300), startWriter(300)]);
     const own = Array.from({ length: 100 }, () => anEvent());

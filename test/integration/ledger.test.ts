@@ -159,7 +159,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await ledger.seal(tenantId, shuffled)).toEqual(first);
   });
 
-  it('refuses a different event with a used id, seals the others, and records the incident once', async () => {
+  it('refuses a different event with a used id, seals the other events, and records the incident once', async () => {
     newTenant();
     const event = anEvent();
     await ledger.seal(tenantId, event);
@@ -209,7 +209,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     ['a tool that is not a string', { tool: 7 as never }],
     ['a time of the year 0', { occurred_at: '0000-01-01T00:00:00.000Z' }],
     ['more than one mebibyte', { data: { text: 'x'.repeat(1_052_673) } }],
-  ])('refuses an event with %s, and no other', async (_what, fields) => {
+  ])('refuses only the event with %s, not the other events', async (_what, fields) => {
     newTenant();
     const results = await Promise.allSettled([
       ledger.seal(tenantId, anEvent()),
@@ -221,7 +221,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     await expect(record(anEvent(fields))).rejects.toMatchObject({ code: 'evidence.event_invalid' });
   });
 
-  it('stores agent-chosen values completely: names longer than an index entry, NUL, any JSON', async () => {
+  it('stores values that agents choose completely: names longer than an index entry, NUL, any JSON', async () => {
     newTenant();
     const tool = `mcp.x.${'long'.repeat(3_000)}`;
     const sealed = await ledger.seal(
@@ -252,7 +252,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(sealed.map(({ position }) => position)).toEqual(events.map((_, index) => index + 1));
   });
 
-  it('commits an event in the transaction of the change that it records', async () => {
+  it('commits an event in the transaction of the change that the event records', async () => {
     newTenant();
     const [kept, lost] = [anEvent({ type: 'agent.registered' }), anEvent({ type: 'agent.lost' })];
     const abandoned = transaction(ledger.store.db, async (tx) => {

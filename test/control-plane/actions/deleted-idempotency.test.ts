@@ -29,12 +29,12 @@ describe('a request whose idempotency row was deleted in the database', () => {
     });
   });
 
-  it('does not keep another key from being performed', async () => {
+  it('does not block a request with another key', async () => {
     await forget();
     expect((await stage.send({ idempotency_key: 'other' })).body).toMatchObject({ executed: true });
   });
 
-  it('can be performed again a day later, when its key has expired', async () => {
+  it('can be performed again a day later, when the idempotency key has expired', async () => {
     const { services } = stage;
     const once = { idempotency_key: 'daily' };
     const first = (await stage.send(once)).body;

@@ -92,7 +92,7 @@ it('a sidecar enrols, uploads evidence and fetches credentials on a single conne
   expect((await sidecar.controlPlane.credentials()).credentials).toEqual([]);
 });
 
-it('decisions and budgets continue after the database connection was lost', async () => {
+it('decisions and budgets work again after the database connection was lost', async () => {
   const agent_id = await gateway.agent('budgeted');
   const byTool = { path: 'tool.name', operator: '==', value: 'topup' };
   const within = { path: 'usage.calls_1h', operator: '<', value: 3 };

@@ -72,7 +72,7 @@ describe('execute', () => {
     });
   });
 
-  it('opens no approval and sends nothing if no binding forwards the tool', async () => {
+  it('opens no approval and sends nothing if no binding with an upstream covers the tool', async () => {
     await gateway.publish(rule('allow', 'loose'), rule('require_approval', 'looser'));
     await bind('loose', { upstream: undefined });
     for (const tool of ['loose', 'looser']) {
@@ -127,7 +127,7 @@ describe('execute', () => {
     expect(answered).toMatchObject({ status: 401, body: { reason_code: 'passport.missing' } });
   });
 
-  it('returns 429 beyond the tenant’s budget', async () => {
+  it('returns 429 when the tenant’s budget is exhausted', async () => {
     const few = { requestsPerMinute: { tenant: 1, control: 1, sidecar: 1, address: 1 } };
     const api = await startApi(actionRoutes(services), services, { limits: few });
     const ask = () =>
@@ -147,7 +147,7 @@ describe('execute', () => {
     expect(answered).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('denies plain HTTP unless the credential is bound to that port', async () => {
+  it('refuses to send a credential over plain HTTP unless the credential is bound to the upstream’s port', async () => {
     await gateway.publish(rule('allow', 'plain'));
     await bind('plain', { upstream: { url: 'http://plain.example/{invoice}', method: 'POST' } });
     const credential = { name: 'plain', secret: 's3cret-of-plain', inject: { in: 'bearer' } };
@@ -169,7 +169,7 @@ describe('the mode of an execute request', () => {
     });
   });
 
-  it('performs a denied action in monitor and reports the denial', async () => {
+  it('allows a denied action if the mode is monitor, and the response reports the denial', async () => {
     await tenantMode('monitor');
     await expectSent(1, async () => {
       const answered = await run({ tool: 'shell' });
@@ -179,7 +179,7 @@ describe('the mode of an execute request', () => {
 });
 
 describe('a passport', () => {
-  it('allows one call, also if it is presented many times at once', async () => {
+  it('allows one call, even if many concurrent requests present the same passport', async () => {
     const passport = await passportFor();
     await expectSent(1, async () => {
       const answers = await Promise.all(Array.from({ length: 8 }, () => send({ passport })));
@@ -187,7 +187,7 @@ describe('a passport', () => {
     });
   });
 
-  it('is not consumed by an action that is refused before it is performed', async () => {
+  it('is not consumed if the action is refused before the call', async () => {
     const passport = await passportFor();
     await run({ passport, resource: 'invoice:other' });
     expect(await run({ passport })).toMatchObject({ executed: true });
@@ -269,7 +269,7 @@ describe('a change between the decision and the call', () => {
     expect(await run()).toMatchObject({ executed: true });
   });
 
-  it('stops a call that was denied in monitor if the mode is forced to enforce', async () => {
+  it('stops a denied call of a tenant in monitor if a kill switch now forces enforce', async () => {
     await tenantMode('monitor');
     let id = '';
     await expectSent(0, async () => {

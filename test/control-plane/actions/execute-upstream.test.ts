@@ -70,13 +70,13 @@ describe('a forbidden upstream address', () => {
     await expectFailed('proxy.address_refused', false);
   });
 
-  it('is refused if a host name resolves to it, even together with permitted addresses', async () => {
+  it('is refused if a host name resolves to this address, even together with permitted addresses', async () => {
     names['mixed.example'] = [['127.0.0.1', '169.254.169.254']];
     await to('http://mixed.example/x');
     await expectFailed('proxy.address_refused', false);
   });
 
-  it('is refused after DNS rebinding, because the address that was checked is the one that is dialled', async () => {
+  it('is refused after DNS rebinding, because the call connects to exactly the checked address', async () => {
     const plain = await startUpstream();
     cleanup.add(() => plain.close());
     names['rebind.example'] = [['127.0.0.1'], ['10.0.0.7']];
@@ -88,7 +88,7 @@ describe('a forbidden upstream address', () => {
     expect(asked).toEqual(['rebind.example', 'rebind.example']);
   });
 
-  it('includes the control plane’s own port on this machine', async () => {
+  it('can be the control plane’s own port on this machine', async () => {
     const { port } = new URL(stage.gateway.api.origin);
     stage.services.upstream.guard.ownPorts.add(Number(port));
     await to(`http://127.0.0.1:${port}/readyz`);
@@ -125,13 +125,13 @@ describe('an upstream failure', () => {
     await expectFailed('upstream.unreachable', false);
   });
 
-  it('reports executed: unknown if the upstream accepts the connection and does not answer', async () => {
+  it('reports executed: unknown if the upstream accepts the connection and does not respond', async () => {
     await home();
     upstream.behave(() => {});
     await expectFailed('upstream.timeout', 'unknown');
   });
 
-  it('reports executed: unknown if the upstream closes the connection before it answers', async () => {
+  it('reports executed: unknown if the upstream closes the connection before responding', async () => {
     await home();
     upstream.behave((req) => req.socket.destroy());
     await expectFailed('upstream.reset', 'unknown');
@@ -147,7 +147,7 @@ describe('an upstream failure', () => {
     expect(answered.result).toMatchObject({ status: 201, body_format: 'none', truncated: true });
   });
 
-  it('ends a response that arrives too slowly and reports a timeout', async () => {
+  it('is reported as a timeout if the response arrives too slowly', async () => {
     await home();
     upstream.behave((req, res) => {
       res.writeHead(200);
@@ -168,8 +168,8 @@ describe('an upstream failure', () => {
   });
 });
 
-describe('a response above the size limit', () => {
-  it('is truncated at the limit between characters and marked as truncated', async () => {
+describe('the size limit of a response', () => {
+  it('truncates a longer response between two characters and marks it as truncated', async () => {
     await home();
     upstream.behave((_req, res) => res.end(`a${'é'.repeat(5_000)}`));
     const { result, executed } = await run();
@@ -178,7 +178,7 @@ describe('a response above the size limit', () => {
     expect(result?.body).toBe(`a${'é'.repeat(499)}`);
   });
 
-  it('is not truncated within a secret that it reflects', async () => {
+  it('does not truncate a response in the middle of a reflected secret', async () => {
     await home();
     upstream.behave((_req, res) => res.end(`${'x'.repeat(990)}${secret}`));
     const answered = await send();
@@ -186,7 +186,7 @@ describe('a response above the size limit', () => {
     expect(answered.body).toMatchObject({ executed: true, result: { truncated: true } });
   });
 
-  it('differs from a response of exactly the limit, which is not truncated', async () => {
+  it('does not truncate a response of exactly this size', async () => {
     await home();
     upstream.behave((_req, res) => res.end('x'.repeat(1000)));
     expect((await run()).result).toMatchObject({ truncated: false, body_bytes: 1000 });
@@ -194,7 +194,7 @@ describe('a response above the size limit', () => {
 });
 
 describe('a repeated idempotency key', () => {
-  it('sends the call if the first attempt is known not to have reached the upstream', async () => {
+  it('sends the call again if the first attempt certainly did not reach the upstream', async () => {
     const gone = await startUpstream();
     await gone.close();
     await to(`http://127.0.0.1:${gone.port}/x`);
@@ -208,7 +208,7 @@ describe('a repeated idempotency key', () => {
     expect(await run(keyed)).toMatchObject({ executed: true });
   });
 
-  it('never sends a call again that the upstream may have performed', async () => {
+  it('does not send the call again if the upstream may have performed it', async () => {
     await home();
     upstream.behave((req) => req.socket.destroy());
     const before = upstream.seen.length;
@@ -222,7 +222,7 @@ describe('a repeated idempotency key', () => {
     expect(upstream.seen.length).toBe(before + 1);
   });
 
-  it('does not match the same key of a preflight request', async () => {
+  it('is independent of the same key in a preflight request', async () => {
     await home();
     upstream.behave((_req, res) => res.end('done'));
     const asked = stage.action({ idempotency_key: 'both' });

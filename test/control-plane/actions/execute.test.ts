@@ -30,7 +30,7 @@ describe('an allowed action', () => {
     });
   });
 
-  it('sends arguments in the query for methods without a body, together with the binding’s headers', async () => {
+  it('is sent with its arguments in the query if the method has no body, and with the binding’s headers', async () => {
     await bind('other', {
       resource: 'invoice:{invoice}',
       upstream: {
@@ -47,7 +47,7 @@ describe('an allowed action', () => {
     expect(seen?.headers.authorization).toBeUndefined();
   });
 
-  it('records two linked events: the decision before the call is sent, and the result after it', async () => {
+  it('is recorded in two linked events: the decision before the call, and the result after it', async () => {
     let sealedBefore = 0;
     upstream.behave((_req, res) => {
       void services.db.evidenceRow
@@ -108,7 +108,7 @@ describe('the upstream’s response', () => {
     expect(Object.keys(result?.headers ?? {})).not.toContain('x-internal');
   });
 
-  it('is returned if it is a redirect, which is not followed', async () => {
+  it('is returned if it is a redirect; the redirect is not followed', async () => {
     const before = upstream.seen.length;
     answer('', { location: `https://${stage.host}/elsewhere` }, 307);
     const { result } = await run();
@@ -125,7 +125,7 @@ describe('the upstream’s response', () => {
       'compressed',
       (reflected) => answer(gzipSync(`say ${reflected}`), { 'content-encoding': 'gzip' }),
     ],
-  ])('is cut if it contains the credential %s', async (_where, reflect) => {
+  ])('is withheld, body and headers, if it contains the credential %s', async (_where, reflect) => {
     reflect(secret);
     const sent = await stage.send();
     expect(sent.body).toMatchObject({

@@ -45,7 +45,7 @@ describe('a passport in preflight', () => {
     });
   });
 
-  it('is refused if it is revoked, and is consumed by a denial of a policy', async () => {
+  it('is refused if it was revoked, and is consumed even if a policy denies the action', async () => {
     const { passport, jti } = await passportFor();
     await gateway.owner.call(revokePassport, { body: { jti } });
     const revoked = await gateway.post('/v1/actions/preflight', action({ passport }));
@@ -58,13 +58,13 @@ describe('a passport in preflight', () => {
 
   it.each([
     ['malformed', 'not-a-passport', 'passport.malformed', 401],
-    ['of an unknown agent', `${'e30'}.${'e30'}.AAAA`, 'passport.malformed', 401],
+    ['without any claim', `${'e30'}.${'e30'}.AAAA`, 'passport.malformed', 401],
   ])('is refused if it is %s', async (_what, passport, reason_code, status) => {
     const answer = await gateway.post('/v1/actions/preflight', action({ passport }));
     expect(answer).toMatchObject({ status, body: { reason_code, decision: 'deny' } });
   });
 
-  it('gets 401 if it expired or has another audience, and a denial with 200 if it is for another tool', async () => {
+  it('is refused with 401 if expired or for another audience, and denied with 200 if for another tool', async () => {
     const short = await passportFor({ ttl_seconds: 5 });
     gateway.services.clock.advance(6_000);
     const elsewhere = await passportFor({ audience: 'gateway://elsewhere' });
@@ -92,14 +92,14 @@ describe('a passport in preflight', () => {
     expect((await ask({ passport })).decision).toBe('allow');
   });
 
-  it('of an agent is valid for every user that the agent acts for', async () => {
+  it('that names no user is valid for every user that the agent acts for', async () => {
     const { token } = await gateway.owner.call(issueAgentPassport, {
       body: { agent_id: Number(agentId), requested_tools: ['pay'] },
     });
     expect((await ask({ passport: token, user_id: 'anybody' })).decision).toBe('allow');
   });
 
-  it('is consumed in monitor mode, in which a failed check is only reported', async () => {
+  it('is consumed in monitor mode too, where a failed check is reported but not enforced', async () => {
     const { passport } = await passportFor();
     expect((await ask({ passport, mode: 'monitor' })).decision).toBe('allow');
     const again = await gateway.post(
@@ -111,7 +111,7 @@ describe('a passport in preflight', () => {
 });
 
 describe('an idempotency key', () => {
-  it('returns the first response and consumes no second use of the passport', async () => {
+  it('makes a repeat return the first response, without a second use of the passport', async () => {
     const { passport } = await passportFor();
     const body = { passport, idempotency_key: 'once' };
     const first = await ask(body);
@@ -119,7 +119,7 @@ describe('an idempotency key', () => {
     expect(await ask(body)).toEqual(first);
   });
 
-  it('returns a refusal again, unchanged', async () => {
+  it('makes a repeat return a refusal unchanged', async () => {
     const { passport } = await passportFor();
     await ask({ passport });
     const body = action({ passport, idempotency_key: 'refused' });
@@ -143,7 +143,7 @@ describe('an idempotency key', () => {
     expect(error.code).toBe('args.idempotency_conflict');
   });
 
-  it('makes one decision for many concurrent requests', async () => {
+  it('leads to one decision for many concurrent requests', async () => {
     const { passport } = await passportFor();
     const body = { passport, idempotency_key: 'at once' };
     const answers = await Promise.all(Array.from({ length: 6 }, () => ask(body)));

@@ -41,7 +41,7 @@ describe('preflight', () => {
     }
   });
 
-  it('returns the same under its alias `decision`', async () => {
+  it('returns the same decision under its alias `decision`', async () => {
     const answer = await gateway.post('/v1/actions/decision', action());
     expect(answer).toMatchObject({ status: 200, body: { decision: 'allow' } });
   });
@@ -88,7 +88,7 @@ describe('preflight', () => {
     expect(row.tenantId).toBe('other');
   });
 
-  it('allows a key that is bound to an agent to ask for that agent only', async () => {
+  it('refuses to decide for another agent if the key is bound to an agent', async () => {
     const bound = await gateway.as({ role: 'agent', agentId: Number(agentId), principal: 'bot' });
     expect((await ask({}, bound)).decision).toBe('allow');
     const error = await refusalOf(ask({ agent_id: '999' }, bound));
@@ -96,8 +96,8 @@ describe('preflight', () => {
   });
 });
 
-describe('modes', () => {
-  it('report decisions without enforcing them below enforce', async () => {
+describe('the mode of a preflight request', () => {
+  it('monitor or warn reports the decision and does not enforce it', async () => {
     expect(await ask({ tool: 'shell', mode: 'monitor' })).toMatchObject({
       decision: 'deny',
       enforced: false,
@@ -109,7 +109,7 @@ describe('modes', () => {
     });
   });
 
-  it('require a passport and a registered agent in strict', async () => {
+  it('strict requires a passport and a registered agent', async () => {
     const answer = await gateway.post('/v1/actions/preflight', action({ mode: 'strict' }));
     expect(answer).toMatchObject({
       status: 401,
@@ -119,7 +119,7 @@ describe('modes', () => {
     expect(unknown).toMatchObject({ decision: 'deny', reason_code: 'agent.not_found' });
   });
 
-  it('open no approval in monitor', async () => {
+  it('monitor opens no approval', async () => {
     const answer = await ask({ tool: 'refund', mode: 'monitor', resource: 'only-watched' });
     expect(answer.decision).toBe('require_approval');
     expect(answer.approval_request_id).toBeUndefined();
@@ -127,7 +127,7 @@ describe('modes', () => {
 });
 
 describe('kill switches', () => {
-  it.each(['monitor', 'enforce'])('deny in mode %s', async (mode) => {
+  it.each(['monitor', 'enforce'])('deny an action in mode %s', async (mode) => {
     const { db } = gateway.services;
     const armed = await db.killSwitch.create({
       data: {
@@ -182,7 +182,7 @@ describe('a registered tool', () => {
 });
 
 describe('a failure during a decision', () => {
-  it('denies and records the denial if a policy does not match its hash', async () => {
+  it('leads to a recorded denial if a policy does not match its hash', async () => {
     const { db } = gateway.services;
     const stranger = await gateway.api.client(await gateway.api.key({ tenantId: 'other' }));
     const made = await db.policy.create({

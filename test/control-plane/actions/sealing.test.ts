@@ -50,7 +50,7 @@ describe('while the ledger is not writable', () => {
     expect(answer).toMatchObject({ status: 200, body: { decision: 'allow' } });
   });
 
-  it('a decision on an approval is stored but grants nothing until it is sealed', async () => {
+  it('a human’s decision on an approval is stored but grants nothing until it is sealed', async () => {
     const asked = await gateway.owner.call(preflight, { body: action({ tool: 'refund' }) });
     const id = Number(asked.approval_request_id);
     const approver = await gateway.as({ role: 'approver', principal: 'anna' });
@@ -84,7 +84,7 @@ describe('while approvals cannot be stored', () => {
   });
 });
 
-it('seals a decision on arguments of the maximum size', async () => {
+it('a decision on arguments of the maximum size is sealed', async () => {
   const wide = (depth: number): object | number =>
     depth === 0
       ? 1

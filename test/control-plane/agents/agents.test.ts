@@ -58,7 +58,7 @@ describe('registering an agent', () => {
     expect(answers.at(-1)?.body).toMatchObject({ reason_code: 'args.schema_invalid' });
   });
 
-  it('updates the capabilities of the agent with that name and kind', async () => {
+  it('updates the capabilities of an existing agent with the same name and kind', async () => {
     const one = await register({ name: 'again', goal: 'Keep me' });
     const two = await register({ name: 'again', capabilities: ['b', 'b'] });
     expect(two).toMatchObject({ agent_id: one.agent_id, capabilities: ['b'], goal: 'Keep me' });
@@ -132,7 +132,7 @@ describe('a passport for an agent', () => {
     expect(error.code).toBe('passport.ttl_invalid');
   });
 
-  it('is issued by a key that is bound to an agent for that agent only', async () => {
+  it('is issued for no other agent if the caller’s key is bound to an agent', async () => {
     const { agent_id } = await register({ name: 'bound' });
     const { agent_id: another } = await register({ name: 'another' });
     const bound = await gateway.as({ role: 'agent', agentId: agent_id, principal: 'bot' });
@@ -144,7 +144,7 @@ describe('a passport for an agent', () => {
     expect(asAnother.code).toBe('passport.user_mismatch');
   });
 
-  it('is not issued by a key of role agent that is bound to no agent', async () => {
+  it('is not issued if the caller’s key has role agent but is bound to no agent', async () => {
     const { agent_id } = await register({ name: 'unbound' });
     const unbound = await gateway.as({ role: 'agent' });
     const error = await refusalOf(issue({ agent_id, requested_tools: ['a.b'] }, unbound));

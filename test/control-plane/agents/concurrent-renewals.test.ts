@@ -54,7 +54,7 @@ it('exactly one of 200 concurrent renewals of one passport over two control plan
   expect(events.filter(({ type }) => type === 'passport.renewed')).toHaveLength(1);
 });
 
-it('exactly one of concurrent renewals and uses of one passport succeeds', async () => {
+it('exactly one of many concurrent renewals and uses of one passport succeeds', async () => {
   const passport = await issue();
   const ask = (n: number) =>
     at(n).post('/v1/actions/preflight', {

@@ -63,7 +63,7 @@ describe('a disabled agent', () => {
     },
   );
 
-  it('is refused a passport, a service account and a sidecar', async () => {
+  it('cannot get a passport, a service account or a sidecar', async () => {
     const agent_id = await newAgent();
     await set(agent_id, true);
     const refusals = [
@@ -81,7 +81,7 @@ describe('a disabled agent', () => {
     expect(refusals.map(({ details }) => details?.status)).toEqual([403, 403, 403]);
   });
 
-  it('does not regain its passports when it is enabled again', async () => {
+  it('does not regain its passports when it is enabled', async () => {
     const id = await newAgent();
     const { token: passport, claims } = await issue(id);
     await set(id, true, gateway.owner, 'odd');
@@ -106,7 +106,7 @@ describe('a disabled agent', () => {
     ]);
   });
 
-  it('loses a passport that was issued concurrently', async () => {
+  it('cannot use a passport that was issued concurrently with the disabling', async () => {
     const id = await newAgent();
     const issuing = Array.from({ length: 20 }, () => issue(id).catch(() => undefined));
     await set(id, true);
@@ -118,7 +118,7 @@ describe('a disabled agent', () => {
     }
   });
 
-  it('is unchanged by a second disable and by a new registration', async () => {
+  it('is not changed by a second disable request or by a new registration', async () => {
     const id = await newAgent();
     const first = await set(id, true, gateway.owner, 'first');
     gateway.services.clock.advance(1_000);
@@ -135,7 +135,7 @@ describe('a disabled agent', () => {
     expect(disabled).toHaveLength(1);
   });
 
-  it('cannot be enabled by a key that is bound to any agent', async () => {
+  it('cannot be enabled with a key that is bound to an agent', async () => {
     const id = await newAgent();
     await set(id, true);
     for (const agentId of [id, await newAgent()]) {
@@ -148,8 +148,8 @@ describe('a disabled agent', () => {
   });
 });
 
-describe('reading agents', () => {
-  it('pages through agents in order of creation, filtered by status and kind', async () => {
+describe('the agent operations', () => {
+  it('list agents in pages, in order of creation, filtered by status and kind', async () => {
     const owner = await gateway.as({ tenantId: 'other' });
     const key = await gateway.api.key({ tenantId: 'other' });
     const ids: number[] = [];
@@ -204,7 +204,7 @@ describe('reading agents', () => {
     },
   );
 
-  it('refuses a developer who enables an agent that an owner disabled after the developer did', async () => {
+  it('refuse a developer who enables an agent that an owner disabled after the developer', async () => {
     const id = await newAgent();
     const developer = await gateway.as({ role: 'developer', principal: 'dev' });
     await set(id, true, developer);
@@ -216,7 +216,7 @@ describe('reading agents', () => {
     expect(error.code).toBe('agent.disabled_by_higher_role');
   });
 
-  it('assumes that an owner disabled an agent without a recorded role', async () => {
+  it('treat an agent without a recorded disabling role as disabled by an owner', async () => {
     const id = await newAgent();
     await set(id, true, await gateway.as({ role: 'developer' }));
     const where = { tenantId_id: { tenantId: 'default', id } };
@@ -226,7 +226,7 @@ describe('reading agents', () => {
     expect(await set(id, false, gateway.owner)).toMatchObject({ status: 'active' });
   });
 
-  it('ignores a role of the disabler that was written directly to the database', async () => {
+  it('refuse an agent whose disabling role was changed directly in the database', async () => {
     const id = await newAgent();
     await set(id, true, gateway.owner);
     const sql = `update agent set disabled_by_role = 'developer' where id = $1`;
@@ -236,7 +236,7 @@ describe('reading agents', () => {
   });
 
   it.each(['limit=0', 'limit=1001', 'cursor=x', 'status=gone', 'nonsense=1'])(
-    'refuses the query %s',
+    'refuse the query %s',
     async (query) => {
       const key = await gateway.api.key();
       const answer = await gateway.api.send('GET', `/api/v1/agents?${query}`, { key });
@@ -244,7 +244,7 @@ describe('reading agents', () => {
     },
   );
 
-  it('returns to a key that is bound to an agent that agent only', async () => {
+  it('return only the key’s own agent if the key is bound to an agent', async () => {
     const [own, another] = [await newAgent(), await newAgent()];
     const bound = await gateway.as({ role: 'developer', agentId: own });
     const { agents } = await bound.call(listAgents, { query: {} as never });
@@ -254,7 +254,7 @@ describe('reading agents', () => {
     expect([error.code, error.details?.status]).toEqual(['agent.mismatch', 403]);
   });
 
-  it('returns 404 for an unknown agent, and 400 for an invalid id or change', async () => {
+  it('return 404 for an unknown agent, and 400 for an invalid id or change', async () => {
     const key = await gateway.api.key();
     const answers = await Promise.all([
       gateway.api.send('GET', '/api/v1/agents/2147483647', { key }),

@@ -110,13 +110,13 @@ describe('the error of a failed passport issue', () => {
     expect([await passports(), await issuedEvents()]).toEqual([0, 0]);
   });
 
-  it('is passport.persist_failed if its event cannot be stored, and no passport is stored', async () => {
+  it('is passport.persist_failed if the passport’s event cannot be stored; then no passport is stored', async () => {
     await faults.unwritable('event_outbox');
     expectFailure(await issue(), 'passport.persist_failed');
     expect(await passports()).toBe(0);
   });
 
-  it('is evidence.seal_failed if its event cannot be sealed; the token is not returned, and the event is sealed later', async () => {
+  it('is evidence.seal_failed if the passport’s event is not sealed at once; no token is returned', async () => {
     await faults.unwritable('evidence_row');
     expectFailure(await issue(), 'evidence.seal_failed');
     expect(await issuedEvents()).toBe(0);
@@ -134,7 +134,7 @@ describe('the error of a failed passport issue', () => {
     expectFailure(await issue(unseen), 'internal.unexpected');
   });
 
-  it('does not persist: passports are issued again after the database is repaired', async () => {
+  it('occurs only while the database is damaged: later requests get passports', async () => {
     await faults.withoutTable('passport');
     expectFailure(await issue(), 'passport.persist_failed');
     await faults.mend();
@@ -143,7 +143,7 @@ describe('the error of a failed passport issue', () => {
 });
 
 describe('a lost database connection', () => {
-  it('during the insert gives passport.persist_failed, and nothing is stored', async () => {
+  it('during the insert causes passport.persist_failed, and nothing is stored', async () => {
     const { pool } = gateway.services;
     const locker = await pool.connect();
     try {
@@ -164,7 +164,7 @@ describe('a lost database connection', () => {
 });
 
 describe('renewing a passport', () => {
-  it('leaves neither passport usable if it fails after the old one was consumed, and reports the failed step', async () => {
+  it('reports the failed step after the old passport was consumed, and neither passport is usable', async () => {
     const issued = await issue();
     await faults.unwritable('passport');
     const answer = await gateway.post('/v1/agents/renew', {
@@ -181,7 +181,7 @@ describe('renewing a passport', () => {
     expect(await passports()).toBe(1);
   });
 
-  it('reports the step that failed', async () => {
+  it('reports which step failed', async () => {
     const issued = await issue();
     const renew = () =>
       gateway.post('/v1/agents/renew', { agent_id, passport: issued.body?.token });

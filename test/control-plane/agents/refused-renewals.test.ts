@@ -22,7 +22,7 @@ describe('a renewal is refused', () => {
     expect(await refused(renew(renewed.token))).toEqual([403, 'passport.replay_detected']);
   });
 
-  it('for an expired passport whose chain was revoked or whose agent was disabled just after it expired', async () => {
+  it('for an expired passport whose chain was revoked or whose agent was disabled just after the expiry', async () => {
     const { clock } = gateway.services;
     const lifeMs = 60_000;
     const first = await issue({ ttl_seconds: lifeMs / 1000 });

@@ -8,7 +8,7 @@ const { gateway, agent_id, issue, renew, refresh, refused, use, capable } = awai
 afterAll(() => gateway.close());
 
 describe('a renewed passport', () => {
-  it('has the terms of the old one, with its own jti and times', async () => {
+  it('has the terms of the old passport, but a new jti and new times', async () => {
     const old = await issue({
       user_id: 'user-1',
       requested_resources: ['payment:*'],
@@ -41,7 +41,7 @@ describe('a renewed passport', () => {
     expect((await use(made.token)).status).toBe(403);
   });
 
-  it('is sealed with the jti that it replaces, on the chain of the first issue', async () => {
+  it('is recorded with the replaced jti, on the same evidence chain as the replaced passport', async () => {
     const old = await issue();
     const made = await renew(old.token);
     const events = await eventsOf(gateway.services, 'default');
@@ -56,7 +56,7 @@ describe('a renewed passport', () => {
     expect(about[1]?.id).toBe(made.evidence_id);
   });
 
-  it('loses tools that the agent lost, and is refused if no tool is left', async () => {
+  it('omits tools that the agent lost, and is refused if no tool is left', async () => {
     const [one, two] = [await issue(), await issue()];
     await capable('mail', 'read.*');
     const made = await renew(one.token);
@@ -72,7 +72,7 @@ describe('a renewed passport', () => {
     expect((await renew(two.token)).claims.allowed_tools).toEqual(['pay', 'mail']);
   });
 
-  it('lives at most as long as the old one, and shorter if requested', async () => {
+  it('has at most the lifetime of the old passport, and a shorter one on request', async () => {
     const lifeOf = async (more: object) => {
       const { claims } = await renew((await issue({ ttl_seconds: 60 })).token, more);
       return claims.exp - claims.iat;
@@ -119,7 +119,7 @@ describe('a renewed passport', () => {
 });
 
 describe('refreshing a passport', () => {
-  it('accepts a passport that expired at most five minutes ago, which renewing refuses', async () => {
+  it('accepts a passport that expired at most five minutes ago; a renewal refuses it', async () => {
     const { clock } = gateway.services;
     const [one, two] = [await issue({ ttl_seconds: 5 }), await issue({ ttl_seconds: 5 })];
     clock.advance(5_000 + 299_000);
@@ -131,7 +131,7 @@ describe('refreshing a passport', () => {
     expect(await refused(refresh(two.token))).toEqual([401, 'passport.expired']);
   });
 
-  it('accepts a valid passport, as renewing does', async () => {
+  it('accepts a passport that is still valid, like a renewal', async () => {
     const { token } = await issue();
     expect((await use((await refresh(token)).token)).status).toBe(200);
   });
@@ -144,7 +144,7 @@ describe('refreshing a passport', () => {
     expect(await refused(refresh(used.token))).toEqual([403, 'passport.replay_detected']);
   });
 
-  it('returns one new passport for an expired one to many concurrent requests', async () => {
+  it('succeeds for one of many concurrent requests with the same expired passport', async () => {
     const { token } = await issue({ ttl_seconds: 5 });
     gateway.services.clock.advance(100_000);
     const settled = await Promise.allSettled(Array.from({ length: 20 }, () => refresh(token)));

@@ -54,7 +54,7 @@ describe('validating an agent', () => {
     expect(codes(await validate({ passport }))).toEqual(['passport.replay_detected']);
   });
 
-  it('returns every failed check for any string that is presented', async () => {
+  it('returns every failed check of a passport, and accepts any string as input', async () => {
     const { token: passport } = await issue({ ttl_seconds: 5 });
     gateway.services.clock.advance(6_000);
     const report = await validate({ passport, audience: 'elsewhere' });
@@ -65,7 +65,7 @@ describe('validating an agent', () => {
     }
   });
 
-  it('returns the tools of the passport that remain when capabilities are reduced', async () => {
+  it('returns the passport’s tools that are still within the agent’s reduced capabilities', async () => {
     const body = (capabilities: string[]) => ({ name: 'shrinking', capabilities }) as never;
     const { agent_id: id } = await gateway.owner.call(registerAgent, {
       body: body(['pay', 'mail']),
@@ -82,7 +82,7 @@ describe('validating an agent', () => {
     expect(codes(none)).toEqual(['passport.tool_not_allowed']);
   });
 
-  it('returns nothing about the passport of another agent', async () => {
+  it('reveals nothing about the passport of another agent', async () => {
     const another = Number(await gateway.agent('another', ['pay']));
     const { token: passport } = await issue({ agent_id: another, purpose: 'private' });
     const report = await validate({ passport });

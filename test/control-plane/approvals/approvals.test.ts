@@ -45,7 +45,7 @@ describe('requesting an approval', () => {
     expect(new Set(answers.map(({ approval_request_id }) => approval_request_id)).size).toBe(1);
   });
 
-  it('is denied when a hundred approvals are open', async () => {
+  it('is refused when a hundred approvals are open', async () => {
     const flooder = await gateway.agent('flooder');
     const { db, clock } = gateway.services;
     await db.approval.createMany({
@@ -104,7 +104,7 @@ describe('the approval queue', () => {
     expect(seen).toEqual([...seen].sort((a, b) => b - a));
   });
 
-  it('does not show another tenant’s approvals, which cannot be decided either', async () => {
+  it('does not show another tenant’s approvals or allow decisions on them', async () => {
     const { id } = await request();
     const stranger = await gateway.as({ tenantId: 'other' });
     expect(await stranger.call(listApprovals)).toEqual({ approvals: [], next_cursor: null });
@@ -115,7 +115,7 @@ describe('the approval queue', () => {
 });
 
 describe('deciding an approval', () => {
-  it('records the decider and the action in a ledger row and returns its hash', async () => {
+  it('records the decider and the action in a ledger row and returns the row’s hash', async () => {
     const { id } = await request();
     const decided = await decide(id, { action: 'approve', comment: 'fine' });
     expect(decided).toMatchObject({ status: 'approved', decided_by: 'anna', votes_missing: 0 });
@@ -159,7 +159,7 @@ describe('deciding an approval', () => {
     }
   });
 
-  it('refuses the requesting user, by id or by the address in the directory', async () => {
+  it('is refused for the requesting user, identified by id or by address in the directory', async () => {
     const { db } = gateway.services;
     await db.directoryUser.create({
       data: { tenantId: 'default', id: 'user-9', email: 'nine@example.org' },
@@ -199,7 +199,7 @@ describe('deciding an approval', () => {
     expect(await stored(id)).toMatchObject({ status: 'approved' });
   });
 
-  it('counts only votes for the same modification', async () => {
+  it('counts votes together only if they make the same modification', async () => {
     const { id } = await request({ tool: 'two' });
     const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
     expect(await decide(id, modify(1))).toMatchObject({ status: 'pending' });
@@ -207,7 +207,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, modify(1), admin)).toMatchObject({ status: 'modified' });
   });
 
-  it('counts two concurrent votes for the same modification', async () => {
+  it('counts two concurrent votes if they make the same modification', async () => {
     const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
     for (let round = 0; round < 5; round++) {
       const { id } = await request({ tool: 'two' });
@@ -219,7 +219,7 @@ describe('deciding an approval', () => {
     }
   });
 
-  it('requires a higher role after an escalation, and another person', async () => {
+  it('requires a higher role after an escalation, and a person who did not escalate', async () => {
     const { id } = await request();
     await decide(id, { action: 'escalate' }, admin);
     expect((await refusalOf(decide(id, { action: 'approve' }))).code).toBe(
@@ -232,7 +232,7 @@ describe('deciding an approval', () => {
     });
   });
 
-  it('waits for the user to authenticate again if a decider requires it', async () => {
+  it('waits until the user authenticates again if a decider requires this', async () => {
     const { asked, id } = await request();
     const old = await passport(null);
     gateway.services.clock.advance(1_000);
@@ -249,7 +249,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
   });
 
-  it('does not accept a renewal of an earlier passport as authentication', async () => {
+  it('does not count the renewal of an earlier passport as authentication', async () => {
     const old = await passport(null);
     const { asked, id } = await request();
     await decide(id, { action: 'require_reauth' });
@@ -265,7 +265,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
   });
 
-  it('waits for the tool to be approved again if a decider requires it', async () => {
+  it('waits until the tool is approved again if a decider requires this', async () => {
     const { id } = await request({ tool: 'typed' });
     await decide(id, { action: 'require_tool_reapproval' });
     const early = await refusalOf(decide(id, { action: 'approve' }));
@@ -274,7 +274,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
   });
 
-  it('refuses modified arguments that the tool’s approved schema does not accept', async () => {
+  it('refuses modified arguments that do not match the tool’s approved schema', async () => {
     const inputSchema = { type: 'object', properties: { amount: { type: 'number' } } };
     const manifest = { name: 'typed', riskTier: 'low', inputSchema };
     const { approval_request_id } = await gateway.owner.call(ingestTool, { body: { manifest } });

@@ -74,14 +74,14 @@ async function approvalIn(state: ApprovalState, more: Asked) {
 const vectors = loadVectors<TransitionVector>('approval/transitions.yaml');
 const cells = Array.from({ length: 9 }, (_, n) => vectors.slice(n * 8, n * 8 + 8));
 
-describe('the table of approval transitions, over the API', () => {
+describe('the table of approval transitions', () => {
   it('has a cell for each combination of nine states and eight acts', () => {
     expect(vectors).toHaveLength(72);
     expect(cells.every((row) => new Set(row.map(({ from }) => from)).size === 1)).toBe(true);
   });
 
   it.each(cells.map((row) => [row[0]?.from, row] as const))(
-    'row %s: every act has the result that the table states',
+    'is followed by the API in row %s: every act has the stated result',
     async (_from, row) => {
       await Promise.all(row.map(checkCell));
     },
@@ -127,7 +127,7 @@ describe('the right to decide an approval', () => {
   const matrix = deciders.flatMap((minRole) => roles.map((role) => ({ minRole, role })));
 
   it.each(matrix)(
-    'depends on the role: $role, if the rule requires $minRole',
+    'depends on the role: $role decides, $minRole is required',
     async ({ minRole, role }) => {
       const { id } = await desk.request({ tool: `needs.${minRole}` });
       const scope = role === 'gateway' ? 'gateway' : 'tenant';
@@ -145,7 +145,7 @@ describe('the right to decide an approval', () => {
   );
 
   it.each(['user-1', 'USER-1', ' user-1 ', 'user\u200b-1', 'ｕser-1'])(
-    'is denied to the user who made the request, spelled %j',
+    'is denied to the user who made the request, with the user id spelled %j',
     async (principal) => {
       const { id } = await desk.request();
       const key = await desk.gateway.api.key({ role: 'owner', principal });
@@ -187,7 +187,7 @@ describe('the right to decide an approval', () => {
     expect(await decide(id, { action: 'approve' }, key)).toMatchObject({ status: 403 });
   });
 
-  it('is held once by a person with two keys and two spellings of a name', async () => {
+  it('counts once for a person with two keys and two spellings of the name', async () => {
     const { id } = await desk.request({ tool: 'two' });
     const { api } = desk.gateway;
     const first = await api.key({ role: 'approver', principal: 'anna' });
@@ -213,7 +213,7 @@ describe('the right to decide an approval', () => {
     ]);
   });
 
-  it('needs a higher role after each escalation, and excludes the person who escalated', async () => {
+  it('requires a higher role after each escalation, and excludes the person who escalated', async () => {
     const { id } = await desk.request({ tool: 'needs.admin' });
     const ownerKey = await desk.gateway.api.key({ role: 'owner', principal: 'olga' });
     await decide(id, { action: 'escalate' }, adminKey);
@@ -232,10 +232,10 @@ describe('the right to decide an approval', () => {
 describe('the lifetime of an approval request', () => {
   const windows: readonly [string, string, number][] = [
     ['an hour by default', 'refund', 3_600],
-    ['the rule’s own', 'quick', 60],
+    ['the value in the rule', 'quick', 60],
   ];
   it.each(windows)(
-    'is %s, to the millisecond, for reads and decisions',
+    'is %s, exact to the millisecond in reads and decisions',
     async (_name, tool, seconds) => {
       const { clock } = desk.gateway.services;
       const [read, decided] = [await desk.request({ tool }), await desk.request({ tool })];
@@ -258,7 +258,7 @@ describe('the lifetime of an approval request', () => {
     },
   );
 
-  it('is the tenant’s setting if the rule has none', async () => {
+  it('is the tenant’s setting if the rule states no lifetime', async () => {
     const { db } = desk.gateway.services;
     const set = (approvalSlaSeconds: number) =>
       db.tenant.update({ where: { id: 'default' }, data: { approvalSlaSeconds } });

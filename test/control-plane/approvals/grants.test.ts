@@ -24,7 +24,7 @@ const passport: ApprovalDesk['passport'] = (hash) => desk.passport(hash);
 const stored: ApprovalDesk['stored'] = (id) => desk.stored(id);
 
 describe('the expiry of an approval', () => {
-  it('takes effect by time alone: in reads, in decisions, and in the sweep', async () => {
+  it('takes effect in the next read, decision or sweep, and is recorded once', async () => {
     const read = await request({ tool: 'quick' });
     const late = await request({ tool: 'quick' });
     gateway.services.clock.advance(61_000);
@@ -61,7 +61,7 @@ describe('the grant of an approval', () => {
     return { asked, id, event_hash };
   }
 
-  it('allows exactly that action, once, with a passport that contains its hash', async () => {
+  it('allows exactly the approved action, once, with a passport that contains the approval’s hash', async () => {
     const { asked, id, event_hash } = await granted();
     const first = await gateway.owner.call(preflight, {
       body: { ...asked, passport: await passport(event_hash) },
@@ -74,7 +74,7 @@ describe('the grant of an approval', () => {
     expect(second).toMatchObject({ decision: 'deny', reason_code: 'approval.used' });
   });
 
-  it('is consumed once, also if many passports contain it at once', async () => {
+  it('is consumed once, even if many concurrent passports contain the approval’s hash', async () => {
     const { asked, event_hash } = await granted();
     const passports = await Promise.all(Array.from({ length: 6 }, () => passport(event_hash)));
     const answers = await Promise.all(
@@ -95,7 +95,7 @@ describe('the grant of an approval', () => {
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.invalid' });
   });
 
-  it('does not exist for a hash whose ledger row is not an approval', async () => {
+  it('is refused for a hash whose ledger row is not an approval', async () => {
     const { asked, id } = await request();
     const event = await gateway.services.db.evidenceRow.findFirstOrThrow({
       where: { type: 'decision', chainId: `agent:${desk.agentId}` },
@@ -115,7 +115,7 @@ describe('the grant of an approval', () => {
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.invalid' });
   });
 
-  it('expires', async () => {
+  it('expires after its validity period', async () => {
     const { asked, event_hash } = await granted();
     gateway.services.clock.advance(3600_000);
     const answer = await gateway.owner.call(preflight, {
@@ -124,7 +124,7 @@ describe('the grant of an approval', () => {
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.expired' });
   });
 
-  it('for modified arguments allows the modified action and not the proposed one', async () => {
+  it('allows the modified action, not the proposed one, if the decider modified the arguments', async () => {
     const { asked, id } = await request();
     const modified_args = { amount: 10 };
     const { event_hash } = await decide(id, { action: 'modify', modified_args });

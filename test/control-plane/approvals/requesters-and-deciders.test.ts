@@ -67,7 +67,7 @@ async function agentKey(): Promise<Client> {
 }
 
 describe('the requester of an action', () => {
-  it('cannot decide, whichever user and agent the request names', async () => {
+  it('cannot decide the approval, whichever user and agent the request names', async () => {
     const dora = await api.client({ role: 'admin', principal: 'dora' });
     const id = await ask(dora);
     for (const act of ['approve', 'deny', 'escalate', 'request_context']) {
@@ -77,7 +77,7 @@ describe('the requester of an action', () => {
     expect((await decide(id, other)).status).toBe('approved');
   });
 
-  it('cannot decide after joining a pending request', async () => {
+  it('cannot decide a pending approval after requesting the same action', async () => {
     const one = action('refund');
     const id = await ask(await agentKey(), one);
     const dora = await api.client({ role: 'admin', principal: 'dora' });
@@ -88,7 +88,7 @@ describe('the requester of an action', () => {
     expect((await decide(id, alice)).status).toBe('approved');
   });
 
-  it('cannot decide with a key that it created, or with the key that created its own', async () => {
+  it('cannot decide with a key that the requester created, or that created the requester’s key', async () => {
     const second = await minted(alice, { role: 'owner', principal: 'alicia' });
     const third = await minted(second, { role: 'approver', principal: 'al' });
     const mine = await ask(alice);
@@ -103,21 +103,21 @@ describe('the requester of an action', () => {
     expect((await decide(theirs, bob)).status).toBe('approved');
   });
 
-  it('cannot be removed from the request in the database', async () => {
+  it('cannot be removed from an approval in the database', async () => {
     const dora = await api.client({ role: 'admin', principal: 'dora' });
     const id = await ask(dora);
     await services.pool.query(`update approval set requested_by = '{}' where id = $1`, [id]);
     expect((await refusalOf(decide(id, dora))).code).toBe('integrity.forged_row');
   });
 
-  it('is the agent if the request uses the agent’s key, so the creator of that key may decide', async () => {
+  it('is only the agent if the request uses the agent’s key; the creator of this key may decide', async () => {
     const id = await ask(await agentKey());
     expect((await decide(id, alice)).status).toBe('approved');
   });
 });
 
 describe('a person with several keys', () => {
-  it('has one vote of a quorum of two, also with keys that this person created', async () => {
+  it('has only one vote, even with other keys that this person created', async () => {
     const id = await ask(await agentKey(), action('two'));
     const one = await minted(alice, { role: 'owner', principal: 'one' });
     const two = await minted(alice, { role: 'owner', principal: 'two' });
@@ -129,7 +129,7 @@ describe('a person with several keys', () => {
     expect((await decide(id, bob)).status).toBe('approved');
   });
 
-  it('has one vote with keys that were created before creators were recorded', async () => {
+  it('has only one vote, even with keys from before key creators were recorded', async () => {
     await api.key({ role: 'owner', principal: 'root' });
     const key = await api.key({ role: 'owner', principal: 'older' });
     await services.db.apiKey.updateMany({
@@ -176,7 +176,7 @@ describe('a user who must authenticate again', () => {
     ['the user', { role: 'developer', principal: 'User-1' }, true],
     ['a holder of the attestation permission', { role: 'admin', principal: 'adam' }, true],
   ] as const)(
-    'has authenticated if %s issues the passport: case %#',
+    'counts as authenticated only if an entitled person issues the new passport: %s',
     async (_who, holder, isThere) => {
       const anna = await api.client({ role: 'approver', principal: 'anna' });
       const bot = await agentKey();
@@ -191,7 +191,7 @@ describe('a user who must authenticate again', () => {
     },
   );
 
-  it('has not authenticated if the agent issues the passport with its own key', async () => {
+  it('does not count as authenticated if the agent issues the passport with its own key', async () => {
     const anna = await api.client({ role: 'approver', principal: 'anna' });
     const key = await api.key({ role: 'agent', agentId, principal: 'user-1' });
     const bot = await api.client(key);

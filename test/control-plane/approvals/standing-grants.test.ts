@@ -53,7 +53,7 @@ async function granted(asked: Asked & { readonly resource: string }, grant: Json
 const revoke = (id: number) => desk.anna.call(revokeGrant, { params: { id } });
 
 describe('a standing grant', () => {
-  it('allows the same action as often as it states; then an approval is required again', async () => {
+  it('allows the same action for its number of uses; then an approval is required again', async () => {
     const asked = wire({ amount: 1 });
     const { id, decided } = await granted(asked, { uses: 3 });
     expect(decided.grant).toMatchObject({
@@ -88,7 +88,7 @@ describe('a standing grant', () => {
     ]);
   });
 
-  it('is consumed exactly as often as it states by concurrent requests', async () => {
+  it('allows exactly its number of uses to concurrent requests', async () => {
     const asked = wire({ amount: 3 });
     await granted(asked, { uses: 7 });
     const answers = await Promise.all(Array.from({ length: 40 }, () => ask(asked)));
@@ -117,7 +117,7 @@ describe('a standing grant', () => {
     await revoke(id);
   });
 
-  it('does not replace the higher role or the single approval that other arguments require', async () => {
+  it('of scope tool does not cover arguments that require a higher role or an approval for each call', async () => {
     const { id } = await granted(wire({ amount: 7 }), { uses: 20, scope: 'tool' });
     expect((await ask(wire({ amount: 8 }))).decision).toBe('allow');
     expect((await ask(wire({ amount: 1_001 }))).decision).toBe('require_approval');
@@ -140,7 +140,7 @@ describe('a standing grant', () => {
     await revoke(id);
   });
 
-  it('expires by time alone, when it is used', async () => {
+  it('is checked for expiry when it is used', async () => {
     const asked = wire({ amount: 10 });
     const { id } = await granted(asked, { ttl_seconds: 60 });
     expect((await desk.stored(id)).grantUses).toBe(20);
@@ -149,7 +149,7 @@ describe('a standing grant', () => {
     expect((await ask(asked)).decision).toBe('require_approval');
   });
 
-  it('is refused for critical risk, and an earlier one ends when the risk becomes critical', async () => {
+  it('is refused for critical risk, and ends when the tool’s risk becomes critical', async () => {
     const high = { manifest: { name: 'risky', riskTier: 'high' } };
     const ingested = (await desk.gateway.owner.call(ingestTool, { body: high })) as never;
     await desk.decide(
@@ -186,7 +186,7 @@ describe('a standing grant', () => {
     expect((await ask(asked)).decision).not.toBe('allow');
   });
 
-  it('has the narrowest terms that two deciders requested', async () => {
+  it('has the narrower of the terms that two deciders requested', async () => {
     const answer = await ask({ tool: 'four', resource: 'r:1', args: {} });
     const id = Number(answer.approval_request_id);
     const first = { action: 'approve', grant: { uses: 9, scope: 'tool' } } as Act;
@@ -207,13 +207,16 @@ describe('requesting a standing grant', () => {
     ['a rule that allows none', { tool: 'refund', resource: 'r:1' }, { uses: 2 }],
     ['two rules of which one allows none', wire({ amount: 20_000 }), { uses: 2 }],
   ];
-  it.each(refusals)('for %s gets 403 and decides nothing', async (_name, asked, grant) => {
-    const answer = await ask(asked);
-    const id = Number(answer.approval_request_id);
-    const decided = desk.decide(id, { action: 'approve', grant } as Act, desk.admin);
-    expect(await refusalOf(decided)).toMatchObject({ code: 'approval.grant_refused' });
-    expect((await desk.stored(id)).status).toBe('pending');
-  });
+  it.each(refusals)(
+    'is refused with 403 and leaves the approval pending: %s',
+    async (_name, asked, grant) => {
+      const answer = await ask(asked);
+      const id = Number(answer.approval_request_id);
+      const decided = desk.decide(id, { action: 'approve', grant } as Act, desk.admin);
+      expect(await refusalOf(decided)).toMatchObject({ code: 'approval.grant_refused' });
+      expect((await desk.stored(id)).status).toBe('pending');
+    },
+  );
 
   it('is refused if the agent has a hundred active grants', async () => {
     const agent_id = await desk.gateway.agent('collector');
@@ -245,7 +248,7 @@ describe('requesting a standing grant', () => {
     expect((await desk.decide(id, body)).grant).toMatchObject({ uses: 2 });
   });
 
-  it('is refused with an act other than approve', async () => {
+  it('is refused in a decision other than approve', async () => {
     const { id } = await desk.request({ tool: 'wire' });
     const grant = { uses: 2 };
     for (const act of [
@@ -272,7 +275,7 @@ describe('requesting a standing grant', () => {
 });
 
 describe('revoking a grant', () => {
-  it('ends it at once and returns how often it was used', async () => {
+  it('ends the grant at once and returns its number of uses', async () => {
     const asked = wire({ amount: 12 });
     const { id } = await granted(asked, { uses: 5 });
     await ask(asked);
@@ -285,7 +288,7 @@ describe('revoking a grant', () => {
     });
   });
 
-  it('also ends an unused grant of one call, for passports that contain its hash', async () => {
+  it('also ends an unused single-use grant: a passport with its hash is denied', async () => {
     const { asked, id } = await desk.request();
     const { event_hash } = await desk.decide(id, { action: 'approve' });
     await revoke(id);
@@ -294,7 +297,7 @@ describe('revoking a grant', () => {
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.grant_revoked' });
   });
 
-  it('is refused if nothing was granted or nothing is left', async () => {
+  it('is refused if there is no grant or no use is left', async () => {
     const open = await desk.request();
     const denied = await desk.request();
     await desk.decide(denied.id, { action: 'deny' });
@@ -309,7 +312,7 @@ describe('revoking a grant', () => {
     expect((await refusalOf(theirs)).code).toBe('approval.not_found');
   });
 
-  it('allows no further use after it returned, in a race with uses', async () => {
+  it('prevents every later use, even if uses and the revocation are concurrent', async () => {
     const asked = wire({ amount: 14 });
     const { id } = await granted(asked, { uses: 20 });
     const racing = Array.from({ length: 12 }, () => ask(asked));
@@ -320,7 +323,7 @@ describe('revoking a grant', () => {
   });
 });
 
-it('a passport with the hash of a standing grant counts as a use, one passport for each', async () => {
+it('each passport with the hash of a standing grant consumes one use', async () => {
   const asked = { ...wire({ amount: 15 }), agent_id: desk.agentId, user_id: 'user-1' };
   const { decided } = await granted(asked, { uses: 2 });
   const reasons: string[] = [];

@@ -44,7 +44,7 @@ describe('a binding', () => {
     expect(await list('t2')).toHaveLength(1);
   });
 
-  it('is published to the sidecars and recorded in the ledger, and so is its removal', async () => {
+  it('is published to the sidecars and recorded in the ledger when it is stored and when it is removed', async () => {
     await put('t3', 'refunds', http());
     const removed = await api.send('DELETE', '/api/v1/runtime/bindings/refunds', {
       key: await keyOf('t3'),
@@ -122,7 +122,7 @@ describe('bindings that cover the same calls', () => {
     }
   });
 
-  it('are refused except one if they are stored concurrently', async () => {
+  it('are refused, all but one, if they are stored concurrently', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => put('race', `b${index}`, http())),
     );
@@ -134,7 +134,7 @@ describe('bindings that cover the same calls', () => {
 describe('the upstream of a tool', () => {
   const upstream = { url: 'https://internal.example/refunds/{id}', method: 'POST' };
 
-  it('is the same in all bindings: a second binding of the tool cannot have another upstream', async () => {
+  it('is fixed for all bindings of the tool: a binding with another upstream is refused', async () => {
     expect((await put('up', 'one', http({ upstream }))).status).toBe(200);
     const other = http({ host: 'other.example', upstream });
     const refused = await put('up', 'two', other);
@@ -147,7 +147,7 @@ describe('the upstream of a tool', () => {
     expect((await put('elsewhere', 'two', other)).status).toBe(200);
   });
 
-  it('is the same if many bindings are stored concurrently', async () => {
+  it('is the same in all bindings that are stored concurrently', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) =>
         put('many-up', `b${index}`, http({ host: `h${index}.example`, upstream })),

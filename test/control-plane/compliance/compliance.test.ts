@@ -40,7 +40,7 @@ const elsewhere: readonly ControlReason[] = [
 ];
 
 describe('a tenant without deviations', () => {
-  it('passes all six controls, and the report states the examined evidence', async () => {
+  it('passes all six controls, and the report states how much evidence was examined', async () => {
     const report = await stage.report();
     expect(report.controls.flatMap(({ findings }) => findings)).toEqual([]);
     expect(report).toMatchObject({ status: 'pass', summary: { pass: 6, fail: 0 } });
@@ -55,7 +55,7 @@ describe('a tenant without deviations', () => {
     for (const one of report.controls) expect(one.next_step).toBeNull();
   });
 
-  it('has a report that names events in the ledger', async () => {
+  it('has a report that references existing events in the ledger', async () => {
     const { controls } = await stage.report();
     const ids = controls.flatMap(({ evidence }) => (evidence.evidence_event_ids ?? []) as string[]);
     expect(ids.length).toBeGreaterThan(5);
@@ -73,7 +73,7 @@ describe('a control', () => {
     expect(found.next_step).toBe(found.findings[0]?.next_step);
   });
 
-  it('names existing operations in its next steps', () => {
+  it('names only existing operations in its next steps', () => {
     const known = new Set(
       allRoutes(stage.gateway.services).map(
         ({ operation }) => `${operation.method} ${operation.path}`,
@@ -124,7 +124,7 @@ describe('a control', () => {
     ['CC-5', 'tool_version'],
     ['CC-6', 'kill_switch'],
   ] as const)(
-    '%s fails if its check cannot run, and the other controls are reported',
+    '%s fails if its check throws an error, and the other controls are reported',
     async (id, table) => {
       const { pool } = stage.gateway.services;
       await pool.query(`alter table ${table} rename to away`);
@@ -140,7 +140,7 @@ describe('a control', () => {
     },
   );
 
-  it('fails with insufficient_evidence for a tenant without data, except CC-4', async () => {
+  it('other than CC-4 fails with insufficient_evidence for a tenant without data', async () => {
     const { services } = stage.gateway;
     const client = await stage.api.client(await stage.api.key({ tenantId: 'other' }));
     // As publishing to sidecars does.
@@ -185,7 +185,7 @@ describe('a ledger that is too long to be verified at once', () => {
     expect((await state()).reasons).toEqual([]);
   });
 
-  it('is reported as stale if too many events were sealed since, or if the last whole verification is too old', async () => {
+  it('is reported as stale if too many events were sealed since the verification, or if the last complete verification is too old', async () => {
     const { services } = stage.gateway;
     await verifyChain(services, 'default');
     for (let asked = 0; asked < 5; asked++) await stage.ask();
@@ -213,7 +213,7 @@ describe('a ledger that is too long to be verified at once', () => {
 });
 
 describe('rows that were changed directly in the database', () => {
-  it('fail CC-5 after the sweep found them, and notify each webhook once', async () => {
+  it('make CC-5 fail after the sweep finds them, and each webhook is notified once', async () => {
     const { services } = stage.gateway;
     const messages = () =>
       services.db.delivery.count({ where: { kind: 'integrity.forged_row', status: 'pending' } });
@@ -249,7 +249,7 @@ describe('the compliance report', () => {
     expect(isGenuine(object, complianceTyp, others)).toBe(false);
   });
 
-  it('is refused, not sent unsigned, if it cannot be signed', async () => {
+  it('is refused with an error if it cannot be signed', async () => {
     const { db, clock } = stage.gateway.services;
     const sql = ["update signing_key set sealed = '{}', kid = 'moved' where purpose = 'report'"];
     const refused = await stage.damaged(sql, async () => {

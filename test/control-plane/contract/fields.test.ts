@@ -136,7 +136,7 @@ describe.each(Object.entries(bodies))('%s', (path, [required, body, status]) => 
   });
 });
 
-describe('the reason codes of contract 7, over HTTP', () => {
+describe('the reason codes of API contract section 7, over HTTP', () => {
   const ask = (more: object) =>
     gateway.post('/v1/actions/preflight', {
       tool: 'pay',
@@ -168,7 +168,7 @@ describe('the reason codes of contract 7, over HTTP', () => {
     ['tool.manifest_changed', { vendorExtension: 'new' }],
     ['tool.oauth_scope_broadened', { oauthScopes: ['read', 'write'] }],
     ['tool.read_to_write_conversion', { sideEffectProfile: ['read', 'delete'] }],
-  ])('%s is returned for a tool with that kind of drift', async (code, change) => {
+  ])('%s is returned for a tool with the drift that this code names', async (code, change) => {
     const tool = `drift.${code}`;
     const approved = { name: tool, oauthScopes: ['read'], sideEffectProfile: ['read'] };
     await ingest(approved);

@@ -79,7 +79,7 @@ describe('the API contract', () => {
     expect(contractRows.filter((row) => find(row) === undefined)).toEqual([]);
   });
 
-  it('has no cases for operations that it does not contain', () => {
+  it('has no test cases for operations that it does not contain', () => {
     const names = contractRows.map(({ name }) => name);
     expect(Object.keys(special).filter((name) => !names.includes(name))).toEqual([]);
   });
@@ -110,7 +110,7 @@ describe.each(contractRows.map((row) => [row.name, row] as const))('%s', (_name,
   });
 
   it.each(cases.map((one, n) => ({ ...one, n })))(
-    'answers $status $reason (case $n)',
+    'returns $status $reason (case $n)',
     async ({ answer, status, reason }) => {
       const got = await answer((given) => stage.send(operation, given), stage);
       expect([got.status, String(got.body?.reason_code ?? '')], got.text).toEqual([status, reason]);

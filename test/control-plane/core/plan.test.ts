@@ -72,7 +72,7 @@ describe('the limits of a plan', () => {
     expect(await gateway.services.db.policy.count({ where: { tenantId: id } })).toBe(10);
   });
 
-  it('are a hundred agents and five hundred policies for team', async () => {
+  it('are a hundred agents and five hundred policies in plan team', async () => {
     const below = await tenant('team', { agents: 99, policies: 499 });
     expect((await createAgent(below.key, 'last')).status).toBe(201);
     expect((await createPolicy(below.key, 'last')).status).toBe(201);
@@ -81,7 +81,7 @@ describe('the limits of a plan', () => {
     expect(overPolicies).toMatchObject(refused('policies', 'enterprise'));
   });
 
-  it('do not exist for enterprise, and an unknown plan has the smallest', async () => {
+  it('do not exist in plan enterprise; an unknown plan has the smallest limits', async () => {
     const large = await tenant('enterprise', { agents: 101, policies: 501 });
     expect((await createAgent(large.key, 'more')).status).toBe(201);
     expect((await createPolicy(large.key, 'more')).status).toBe(201);
@@ -90,7 +90,7 @@ describe('the limits of a plan', () => {
     expect((await createPolicy(odd.key, 'more')).status).toBe(402);
   });
 
-  it('are reported with the next tier that would suffice, also after a downgrade', async () => {
+  it('are reported with the next sufficient plan, even after a downgrade', async () => {
     const { key } = await tenant('free', { agents: 120 });
     expect(await createAgent(key, 'more')).toMatchObject(refused('agents', 'enterprise'));
   });
@@ -114,7 +114,7 @@ describe('the limits of a plan', () => {
     expect((await createPolicy(key, 'more')).status).toBe(201);
   });
 
-  it('exclude integrations in the smallest plan, and nothing of one is stored', async () => {
+  it('exclude integrations in the smallest plan: no part of an integration is stored', async () => {
     const put = (key: string) =>
       gateway.api.send('PUT', '/api/v1/integrations/webhook', {
         key,

@@ -68,7 +68,7 @@ describe('a stored credential', () => {
     expect(await services.db.credential.count({ where: { tenantId: 't3' } })).toBe(1);
   });
 
-  it('gets one version for each of many concurrent writes', async () => {
+  it('gets a separate version for each of many concurrent writes', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => store('race', body({ secret: `s${index}` }))),
     );
@@ -79,7 +79,7 @@ describe('a stored credential', () => {
     expect((await credentialForCall(services, 'race', call))?.secret).toMatch(/^s\d$/);
   });
 
-  it('is sent only where it was stored for, even if its row was changed in the database', async () => {
+  it('is sent only to the hosts that it was stored for, even if its row was changed in the database', async () => {
     await store('t4', body());
     await services.db.credential.updateMany({
       where: { tenantId: 't4' },
@@ -129,7 +129,7 @@ describe('a stored credential', () => {
     expect(await credentialsOfAgent(services, 't1', payer)).toEqual([]);
   });
 
-  it('is published to the sidecars that lose it if its tools change', async () => {
+  it('is published to sidecars that lose the credential because its tools change', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 't6', name: 'payer', capabilities: ['payments.refund'] },
     });
@@ -173,7 +173,7 @@ describe('a removed credential', () => {
     });
   });
 
-  it('is not found if it is removed again, by another tenant, or with an unknown id', async () => {
+  it('is not found by a second removal, by another tenant, or under an unknown id', async () => {
     const { body: stored } = await store('r2', body());
     const answers = [await remove('r1', stored?.id), await remove('r2', 'cred_none')];
     await remove('r2', stored?.id);
@@ -185,7 +185,7 @@ describe('a removed credential', () => {
     expect(events.filter(({ type }) => type === 'credential.removed')).toHaveLength(1);
   });
 
-  it('requires the permission to store credentials for its removal', async () => {
+  it('can be removed only with the permission to store credentials', async () => {
     const { body: stored } = await store('r3', body());
     expect((await remove('r3', stored?.id, 'developer')).status).toBe(403);
     expect(await services.db.credential.count({ where: { tenantId: 'r3' } })).toBe(1);
@@ -201,14 +201,14 @@ describe('a removed credential', () => {
     expect(await credentialForCall(services, 'r4', call)).toMatchObject({ secret: 'sk_new' });
   });
 
-  it('is replaced in its calls by the next credential by name', async () => {
+  it('is replaced in its calls by the credential that is next in order of name', async () => {
     const { body: first } = await store('r5', body());
     await store('r5', body({ name: 'payments-2', secret: 'sk_next' }));
     await remove('r5', first?.id);
     expect(await credentialForCall(services, 'r5', call)).toMatchObject({ secret: 'sk_next' });
   });
 
-  it('is deleted by the sidecars that hold it, like an old version', async () => {
+  it('is deleted by the sidecars that store it, like a replaced version', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 'r6', name: 'payer', capabilities: ['payments.refund'] },
     });
@@ -235,7 +235,7 @@ describe('a removed credential', () => {
     expect(await credentialsOfAgent(services, 'r6', agentId)).toEqual([]);
   });
 
-  it('is followed by credentials versions that sidecars have not seen, whatever is stored next', async () => {
+  it('is never followed by a credentials version that sidecars already have, whatever is stored next', async () => {
     const { body: old } = await store('r7', body({ name: 'old' }));
     for (let count = 0; count < 4; count++) await store('r7', body({ name: 'old' }));
     await store('r7', body({ name: 'kept' }));

@@ -96,7 +96,7 @@ describe('a removed credential whose row is restored directly in the database', 
     await remove(id);
   });
 
-  it('is found by the sweep without being used, and other calls continue', async () => {
+  it('is found by the sweep even if no call uses it, and other calls continue', async () => {
     const { id } = await store('a-swept');
     await keep(id);
     await remove(id);
@@ -151,7 +151,7 @@ describe('an older version of a credential that is restored directly in the data
     await remove(again.id);
   });
 
-  it('does not permit a wider agent registration', async () => {
+  it('is not used to decide which capabilities a developer may register', async () => {
     const { id } = await store('a-widened', { bind: { tools: ['none'], hosts: [stage.host] } });
     await keep(id);
     await store('a-widened', { bind: { tools: ['wide.*'], hosts: [stage.host] } });
@@ -165,7 +165,7 @@ describe('an older version of a credential that is restored directly in the data
   });
 });
 
-it('a credential whose row was deleted does not return after its name was stored again', async () => {
+it('a deleted credential row that is restored is not used if its name was stored again in between', async () => {
   const { id } = await store('a-deleted');
   await keep(id);
   await sql(`delete from credential where id = '${id}'`);
@@ -178,7 +178,7 @@ it('a credential whose row was deleted does not return after its name was stored
   await remove(id);
 });
 
-it('a credential that was renamed in the database is refused, because names decide which one is used', async () => {
+it('a credential that was renamed in the database is refused, because the name order decides which credential is used', async () => {
   const { id } = await store('z-last');
   await sql(`update credential set name = 'a-first' where id = '${id}'`);
   expect(await sent()).toBe('integrity.forged_row');
@@ -187,7 +187,7 @@ it('a credential that was renamed in the database is refused, because names deci
   await remove(id);
 });
 
-it('a removal whose event waits to be sealed is effective, and a forged one is not', async () => {
+it('a removal is effective while its event waits to be sealed, and a forged removal is not', async () => {
   const { db, ledger, guard, vault, clock } = stage.services;
   const { id } = await store('a-waiting');
   const row = await db.credential.findUniqueOrThrow({ where: { id } });

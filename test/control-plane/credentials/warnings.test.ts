@@ -73,7 +73,7 @@ it('warns of a passthrough host, because no credential is added there', async ()
   ]);
 });
 
-it('warns of another credential for the same tool and host, and names the one that is used', async () => {
+it('warns of another credential for the same tool and host, and names the credential that is used', async () => {
   await store({});
   const call = { tool: 'payments.refund', host: 'localhost:9000' };
   const used = async () => {

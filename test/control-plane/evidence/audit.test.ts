@@ -103,7 +103,7 @@ describe('the audit trail', () => {
     expect(await at({ reason_code: 'r' })).toEqual([4]);
   });
 
-  it('returns the length of each chain on the page, and that it is intact', async () => {
+  it('reports the length of each chain on the page and that the chain is intact', async () => {
     const { list } = await aLedger([
       ...Array.from({ length: 12 }, () => change()),
       change({ chain_id: 'keys:api' }),
@@ -132,7 +132,7 @@ describe('the audit trail', () => {
     ],
     ['a text, to invalid JSON', `canonical = '{'`, 'position = 5'],
   ])(
-    'reports the chain that differs from the sealed one: %s was changed',
+    'reports a chain that differs from the sealed chain: %s was changed',
     async (what, set, where) => {
       const { list, damage } = await aLedger([
         ...Array.from({ length: 9 }, () => change()),
@@ -153,7 +153,7 @@ describe('the audit trail', () => {
     },
   );
 
-  it('detects a chain that lost its end, and one that lost a row in the middle', async () => {
+  it('detects a chain that lost its newest row, and a chain that lost a row in the middle', async () => {
     for (const position of [9, 4]) {
       const { list, tenantId } = await aLedger(Array.from({ length: 9 }, () => change()));
       const where = `tenant_id = '${tenantId}' AND position = ${position}`;
@@ -162,7 +162,7 @@ describe('the audit trail', () => {
     }
   });
 
-  it('verifies at most a bounded number of the newest events, the events on the page, and 10,000 in an export', async () => {
+  it('verifies the newest 10,000 events of a chain and the events on the page; an export is limited to 10,000', async () => {
     const { get, list, damage } = await aLedger(Array.from({ length: 10_005 }, () => change()));
     const chain = { chain_id: 'policies:default', length: 10_005, verified: 10_000, ok: true };
     expect((await list()).chains).toEqual([chain]);
@@ -240,7 +240,7 @@ describe('an export of the audit trail', () => {
     });
   });
 
-  it('keeps text from agents within its cell', async () => {
+  it('keeps text from agents within its CSV cell', async () => {
     const { get } = await aLedger([change({ data: { by: odd } })]);
     const csv = (await get('/export', { format: 'csv' })).text;
     expect(csv).toContain(`,"'=cmd|'/c calc'!A1,""q""\n<b>*|",`);
@@ -259,7 +259,7 @@ describe('an export of the audit trail', () => {
     expect((await list()).events).toHaveLength(1);
   });
 
-  it('is rejected with a signature of another purpose, and with a different serialisation', async () => {
+  it('does not verify with a signature of another purpose or with another serialisation', async () => {
     const key = generateSigningKey('ES256');
     const keys = verificationKeys([key.publicJwk]);
     const write = (value: object) => Buffer.from(`${canonicalJson(value)}\n`);

@@ -67,7 +67,7 @@ async function all(given: Readonly<Record<string, string>>): Promise<number[]> {
 }
 
 describe('listing events', () => {
-  it('returns them as sealed: without the links, their JCS form is the text that was hashed', async () => {
+  it('returns the sealed events: without the link fields, the JCS form of an event is the hashed text', async () => {
     const page = await list({ limit: '3' });
     for (const [index, shown] of page.events.entries()) {
       const { prev_hash, event_hash, sealed_at, cursor, ...sealed } = shown;
@@ -80,7 +80,7 @@ describe('listing events', () => {
     expect(contract.listEvidenceEvents.success.schema?.parse(page)).toEqual(page);
   });
 
-  it('returns them in order of position, 100 by default, and ends with a null cursor', async () => {
+  it('returns events in order of position, 100 by default; the last page has a null cursor', async () => {
     const page = await list();
     expect(indexesOf(page)).toEqual(where(() => true));
     expect(page.next_cursor).toBeNull();
@@ -115,7 +115,7 @@ describe('listing events', () => {
       expect(await all({ ...given, limit })).toEqual(where(holds));
   });
 
-  it('resumes strictly after any event with its cursor, under any filter', async () => {
+  it('continues with the next event after any event’s cursor, under any filter', async () => {
     const { events: shown } = await list();
     for (const after of [0, 17, 58, 59]) {
       const cursor = shown[after]?.cursor ?? '';
@@ -129,7 +129,7 @@ describe('listing events', () => {
     }
   });
 
-  it('returns nothing of another tenant, and refuses its cursors', async () => {
+  it('returns nothing of another tenant, and refuses cursors of another tenant', async () => {
     const own = await list({}, 'other');
     expect(own.events).toHaveLength(2);
     expect(own.events.every(({ tenant }) => tenant === 'other')).toBe(true);
@@ -138,7 +138,7 @@ describe('listing events', () => {
     expect((await list({}, 'nobody')).events).toEqual([]);
   });
 
-  it('finds events by the time they occurred, in any order of arrival', async () => {
+  it('finds events by time of occurrence, in any order of arrival', async () => {
     const minutes = fc.array(fc.integer({ min: 0, max: 59 }), { minLength: 1, maxLength: 30 });
     let tenants = 0;
     await fc.assert(
@@ -250,7 +250,7 @@ describe('appending an event', () => {
   const append = (given: object, fields: Partial<Caller> = {}) =>
     appendEvent(services, caller(fields), body({ type: 'custom.note', data: { a: 1 }, ...given }));
 
-  it('returns the event with its position, and the list contains it', async () => {
+  it('returns the event with its position, and the event appears in the list', async () => {
     const appended = await append({ type: 'custom.ticket_closed' });
     expect(appended).toMatchObject({
       type: 'custom.ticket_closed',
@@ -271,7 +271,7 @@ describe('appending an event', () => {
     });
   });
 
-  it('allows a key that is bound to an agent to append events of that agent only', async () => {
+  it('refuses an event of another agent if the key is bound to an agent', async () => {
     const bound = { agentId: '7' };
     expect(await append({}, bound)).toMatchObject({ chain_id: 'agent:7', agent_id: '7' });
     expect(await append({ chain_id: 'tickets:81' }, bound)).toMatchObject({ agent_id: '7' });

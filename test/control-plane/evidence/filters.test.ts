@@ -29,7 +29,7 @@ const timesThatNobodyKeeps = [
 
 describe('a time outside the range of the database', () => {
   it.each(timesThatNobodyKeeps)(
-    'is refused as a bound in evidence filters: %.40s',
+    'is refused as a limit of a time filter for evidence: %.40s',
     async (time) => {
       for (const bound of ['from', 'to']) {
         const path = `/api/v1/evidence/events?${bound}=${encodeURIComponent(time)}`;
@@ -46,7 +46,7 @@ describe('a time outside the range of the database', () => {
   });
 });
 
-it('a time in any real time zone is accepted as a bound', async () => {
+it('a time in any time zone that exists is accepted in a time filter', async () => {
   for (const time of ['2026-01-01T00:00:00.123456Z', '2026-01-01T00:00:00+14:00']) {
     const path = `/api/v1/evidence/events?from=${encodeURIComponent(time)}`;
     expect((await api.send('GET', path, { key })).status).toBe(200);
@@ -74,7 +74,7 @@ describe('the filter decision', () => {
 
 describe('a number in a path or query', () => {
   it.each(['0x1', '1e0', '%201', '1.0', '+1', '01', '-1', '2147483648', '9223372036854775808'])(
-    'is refused in other spellings: %s',
+    'is refused unless it is a plain decimal number in the valid range: %s',
     async (id) => {
       const policy = await api.send('GET', `/api/v1/policies/${id}`, { key });
       expect(policy).toMatchObject({ status: 400, body: { reason_code: 'request.invalid' } });
@@ -85,7 +85,7 @@ describe('a number in a path or query', () => {
   );
 
   it.each(['limit=1e2', 'limit=0x10', 'limit=', 'limit=0', 'limit=1001', 'cursor=1e3', 'cursor=0'])(
-    'is refused when malformed: %s',
+    'is refused if it is malformed: %s',
     async (query) => {
       expect((await api.send('GET', `/api/v1/approvals?${query}`, { key })).status).toBe(400);
     },

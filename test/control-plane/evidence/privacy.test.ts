@@ -87,7 +87,7 @@ describe('the stored form of arguments', () => {
     expect((await stage.sealed(id)).event.data).not.toHaveProperty('args_kept_digest');
   });
 
-  it('is the redacted values, encrypted outside the ledger, if the tenant enables it', async () => {
+  it('consists of redacted values, encrypted and outside the ledger, if the tenant enables this', async () => {
     await settings('redacted', ['memo']);
     const args = { amount: 5, memo: 'divorce', to: 'dana@customer.example', note: 'Quarterly' };
     const id = await decided({ args });
@@ -126,7 +126,7 @@ describe('the stored form of arguments', () => {
     expect(await refusalOf(kept(one))).toMatchObject({ code: 'credential.unreadable' });
   });
 
-  it('belongs to one tenant, and so does its setting', async () => {
+  it('is separate for each tenant, and so is the setting that selects it', async () => {
     await settings('redacted');
     const id = await decided();
     await settings('digest');
@@ -156,7 +156,7 @@ describe('the stored form of arguments', () => {
 });
 
 describe('erasing the arguments of a call', () => {
-  it('deletes the salt, so that nobody can confirm their values, and the ledger still verifies', async () => {
+  it('deletes the salt, so that nobody can confirm argument values, and the ledger still verifies', async () => {
     await settings('redacted');
     const args = { iban: 'x', amount: 5 };
     const id = await decided({ args });
@@ -183,7 +183,7 @@ describe('erasing the arguments of a call', () => {
     expect((await erasures()).at(-1)?.data).toMatchObject({ event: id, events: 1 });
   });
 
-  it('changes nothing if it is repeated, and returns the time of the erasure', async () => {
+  it('changes nothing when it is repeated, and returns the time of the first erasure', async () => {
     const id = await decided();
     const first = await erase(id);
     const count = (await erasures()).length;
@@ -192,7 +192,7 @@ describe('erasing the arguments of a call', () => {
     expect(await erasures()).toHaveLength(count);
   });
 
-  it('remains effective if a sidecar uploads the same record again', async () => {
+  it('remains effective when a sidecar uploads the same record again', async () => {
     const { gateway, agentId } = stage;
     const sidecar = await enrolledSidecar(gateway, agentId);
     const record = { ...sidecar.record({}, 'c2FsdHNhbHRzYWx0c2FsdA=='), args: { n: 1 } };
@@ -209,7 +209,7 @@ describe('erasing the arguments of a call', () => {
     expect((await saltOf(own.id)).row.sealed).toBe('');
   });
 
-  it('is not found for an event without arguments, and for an unknown event', async () => {
+  it('is refused for an event without stored arguments, and for an unknown event', async () => {
     const [erasure] = await erasures();
     expect(await refusalOf(erase(erasure?.id ?? ''))).toMatchObject({
       code: 'evidence.arguments_not_kept',
@@ -227,7 +227,7 @@ describe('erasing the arguments of a call', () => {
 });
 
 describe('erasing the arguments of all calls', () => {
-  it('erases those of a user, also under passports, and of nobody else', async () => {
+  it('of one user includes calls under the user’s passports and excludes other users', async () => {
     const [mine, yours] = [
       await decided({ user_id: 'user-gone' }),
       await decided({ user_id: 'user-stays' }),
@@ -263,7 +263,7 @@ describe('erasing the arguments of all calls', () => {
     await verified();
   });
 
-  it('erases the arguments shown to deciders of the user’s closed approvals, and the user’s address', async () => {
+  it('of one user also erases the arguments shown to deciders, after the approval is closed, and the user’s address', async () => {
     const { db, clock } = stage.gateway.services;
     await owner.call(putUser, {
       params: { id: 'shown' },
@@ -284,7 +284,7 @@ describe('erasing the arguments of all calls', () => {
     });
   });
 
-  it('erases those of an agent, for all of its users', async () => {
+  it('of one agent includes all users of the agent', async () => {
     const agent_id = await stage.gateway.agent('erased');
     const ids = [
       await decided({ agent_id, user_id: 'a' }),
@@ -307,7 +307,7 @@ describe('erasing the arguments of all calls', () => {
     expect((await saltOf(id)).row.sealed).not.toBe('');
   });
 
-  it('erases each once if two requests run concurrently', async () => {
+  it('erases each call’s arguments once if two requests run concurrently', async () => {
     const ids = await Promise.all(
       Array.from({ length: 6 }, (_, n) => decided({ user_id: 'raced', args: { n } })),
     );

@@ -86,7 +86,7 @@ describe('the evidence statistics', () => {
     );
   });
 
-  it('contain the ten most frequent reasons of denials', async () => {
+  it('contain the ten most frequent denial reasons', async () => {
     const events = Array.from({ length: 12 }, (_, reason) =>
       Array.from({ length: reason + 1 }, () =>
         anEvent({ decision: 'deny', reason_code: `r.${reason}` }),
@@ -99,7 +99,7 @@ describe('the evidence statistics', () => {
     );
   });
 
-  it('contain the newest thousand days and the thousand busiest tools', async () => {
+  it('are limited to the newest thousand days and the thousand busiest tools', async () => {
     const events = Array.from({ length: 1_003 }, (_, index) =>
       anEvent({
         tool: `tool.${index}`,

@@ -71,7 +71,7 @@ async function aTenant() {
 const idsOf = (follower: Follower) => follower.messages.map(({ data }) => data.id);
 
 describe('the event stream', () => {
-  it('sends every event after the newest one, in order, with its cursor, as the list returns it', async () => {
+  it('sends every new event in order, with its cursor, in the form that the list returns', async () => {
     const { follow, seal, get } = await aTenant();
     await seal(3);
     const follower = await follow();
@@ -87,7 +87,7 @@ describe('the event stream', () => {
     );
   });
 
-  it('resumes strictly after a cursor or Last-Event-ID, of which Last-Event-ID takes precedence', async () => {
+  it('continues after the given cursor or Last-Event-ID, and prefers Last-Event-ID', async () => {
     const { follow, seal, get } = await aTenant();
     const ids = await seal(9);
     const [, second, , , fifth] = await get({});
@@ -130,7 +130,7 @@ describe('the event stream', () => {
     expect(services.feed.followers).toBe(0);
   });
 
-  it('sends the events that the list returns, past and new ones, under any filter', async () => {
+  it('sends the same events as the list, past and new ones, under any filter', async () => {
     const { follow, seal, get } = await aTenant();
     await seal(1);
     const [start] = await get({});
@@ -307,7 +307,7 @@ describe('an open event stream', () => {
     expect((await api.send('GET', '/api/v1/evidence/stream', { key })).status).toBe(401);
   });
 
-  it('ends soon after its key expires, also while events arrive', async () => {
+  it('ends soon after its key expires, even while events arrive', async () => {
     const { tenantId, seal } = await aTenant();
     const expiresAt = new Date(services.clock.now() + 60_000);
     const key = await api.key({ tenantId, expiresAt });
@@ -321,7 +321,7 @@ describe('an open event stream', () => {
     expect(follower.end).toBe('ended');
   });
 
-  it('of a client that does not read delays no other client and loses no event', async () => {
+  it('of a client that does not read delays no other client, and no event is lost', async () => {
     const { follow, seal } = await aTenant();
     const slow = await follow();
     const quick = await follow();
@@ -351,7 +351,7 @@ describe('an open event stream', () => {
     await follow();
   });
 
-  it('sends all events that are too long for one page', async () => {
+  it('sends all events, even if they do not fit on one page', async () => {
     const { follow, seal } = await aTenant();
     const follower = await follow();
     const ids = await seal(9, { data: { text: 'x'.repeat(900_000) } });
@@ -359,13 +359,13 @@ describe('an open event stream', () => {
     expect(idsOf(follower)).toEqual(ids);
   });
 
-  it('counts towards the limit, also if many are opened at once', async () => {
+  it('counts towards the limit of streams, even if many are opened concurrently', async () => {
     const { follow } = await aTenant();
     await Promise.allSettled(Array.from({ length: 60 }, () => follow()));
     expect(services.feed.followers).toBe(20);
   });
 
-  it('is not opened by a HEAD request', async () => {
+  it('cannot be opened by a HEAD request', async () => {
     const { key } = await aTenant();
     const { status } = await api.send('HEAD', '/api/v1/evidence/stream', { key });
     expect(status).toBe(200);
@@ -374,7 +374,7 @@ describe('an open event stream', () => {
 });
 
 describe('a control plane that shuts down', () => {
-  it('ends its streams cleanly, and clients continue at the next one', async () => {
+  it('ends its streams cleanly, and clients resume at the next control plane', async () => {
     const { follow, seal } = await aTenant();
     const going = await testServices({
       databaseUrl: database.url,

@@ -63,7 +63,7 @@ const signings = async () =>
     ({ type }) => type === 'integrity.rows_signed',
   );
 
-it('a new installation signs no existing rows, whatever is removed from its database before the next start', async () => {
+it('a new installation signs no existing rows, even if database rows are removed before the next start', async () => {
   const database = await freshDatabase();
   const key = { SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64') };
   const config = testConfig({ DATABASE_URL: database.url, ...key });
@@ -85,7 +85,7 @@ it('a new installation signs no existing rows, whatever is removed from its data
 });
 
 describe('the unsigned rows of an older version', () => {
-  it('are signed at the first start only, and each tenant’s ledger records it', async () => {
+  it('are signed at the first start only, and each tenant’s ledger records the signing', async () => {
     const agentId = await oldInstallation();
     await signOldRows(gateway.services);
     expect(await decide(agentId)).toBe('test.allow');

@@ -50,7 +50,7 @@ describe('a row is not signed if it was changed in the database after its verifi
     await put(definition);
   });
 
-  it('a role in the directory, when the address is erased', async () => {
+  it('a user’s role in the directory, changed before the user’s address is erased', async () => {
     const { services } = stage;
     const caller = { tenantId: 'default', principal: 'owner' } as Caller;
     await services.db.$executeRaw`update directory_user set role = 'cfo' where id = 'user-1'`;
@@ -60,7 +60,7 @@ describe('a row is not signed if it was changed in the database after its verifi
     await services.db.$executeRaw`update directory_user set role = 'clerk' where id = 'user-1'`;
   });
 
-  it('a longer lifetime of a key that creates another key', async () => {
+  it('an API key with a longer lifetime, changed before the key creates another key', async () => {
     const { services, gateway } = stage;
     const expiresAt = new Date(services.clock.now() + 3_600_000);
     await gateway.api.key({ role: 'admin', principal: 'short', expiresAt });
@@ -73,7 +73,7 @@ describe('a row is not signed if it was changed in the database after its verifi
     await expect(bounded()).rejects.toMatchObject({ code: 'integrity.forged_row' });
   });
 
-  it('wider capabilities, when an administrator changes the agent', async () => {
+  it('an agent with wider capabilities, changed before an administrator updates the agent', async () => {
     const { services, gateway } = stage;
     const id = await gateway.agent('beside', ['pay.*']);
     const key = await gateway.api.key();
@@ -86,7 +86,7 @@ describe('a row is not signed if it was changed in the database after its verifi
     expect(services.guard.holds('agent', row)).toBe(false);
   });
 
-  it('a larger plan, when the mode of the tenant changes', async () => {
+  it('a tenant with a larger plan, changed before the mode of the tenant is set', async () => {
     const { services, gateway } = stage;
     const key = await gateway.api.key();
     const change = () =>

@@ -34,7 +34,7 @@ describe('a passport is not renewed if its row was changed directly in the datab
     await until(async () => (await incidentsOf(services, 'default', forgery)).length === 1);
   });
 
-  it('another kind of passport', async () => {
+  it('another kind of passport in the row', async () => {
     const { token, claims } = await issue();
     const turn = (kind: string) =>
       services.pool.query('update passport set kind = $1 where jti = $2', [kind, claims.jti]);
@@ -68,7 +68,7 @@ describe('a forged lease row', () => {
     await database.drop();
   });
 
-  it('with a future date is not signed, and does not prevent the issue of a valid lease', async () => {
+  it('with a future date is not signed, and a valid lease can still be issued', async () => {
     const stage = await sectionStage(store);
     const lease = async () => passportOf(stage, (await ownSection(stage)).body.lease);
     await stage.running.round();

@@ -212,7 +212,7 @@ describe('a kill switch that is deactivated directly in the database', () => {
 });
 
 describe('the outbox and the binding tombstones of an older version', () => {
-  it('are signed at the first start only, and each ledger records it', async () => {
+  it('are signed at the first start only, and each ledger records the signing', async () => {
     const { pool, db } = gateway.services;
     const signings = async () =>
       (await eventsOf(gateway.services, 'default')).filter(

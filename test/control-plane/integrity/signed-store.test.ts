@@ -33,7 +33,7 @@ async function oneOfTwoForged(agentId: number): Promise<readonly [string, string
 }
 
 describe('the signed store', () => {
-  it('throws for a forged row, leaves it out, or returns it as unverified', async () => {
+  it('throws for a forged row, omits the row, or returns the row as unverified, depending on the method', async () => {
     const [good, bad] = await oneOfTwoForged(1);
     const both = { where: { id: { in: [good, bad] } }, orderBy: { id: 'desc' as const } };
     await expect(accounts().findUnique(unique(bad))).rejects.toMatchObject(forged);
@@ -46,7 +46,7 @@ describe('the signed store', () => {
     expect(claims).toEqual([{ id: good }, { id: bad }]);
   });
 
-  it('signs what it creates, changes and puts', async () => {
+  it('signs the rows that it creates, changes or inserts', async () => {
     const created = await accounts().create({ id: 'sa_made', tenantId, agentId: 2, name: 'made' });
     const changed = await accounts().update(created, { name: 'changed' });
     expect(await accounts().findUnique(unique('sa_made'))).toEqual(changed);
@@ -56,7 +56,7 @@ describe('the signed store', () => {
     expect(await accounts().findUnique(unique('sa_inserted'))).toMatchObject({ agentId: 3 });
   });
 
-  it('changes a row only under its condition', async () => {
+  it('changes a row only if the given condition still holds', async () => {
     const row = await accounts().create({ id: 'sa_once', tenantId, agentId: 4, name: 'once' });
     const revokedAt = new Date(services.clock.now());
     const revoked = await accounts().updateIf(row, { revokedAt: null }, { revokedAt });
@@ -65,7 +65,7 @@ describe('the signed store', () => {
     expect(await accounts().findUnique(unique('sa_once'))).toEqual(revoked);
   });
 
-  it('takes authority from a forged row without signing it, or signs it on demand', async () => {
+  it('retires a forged row without signing it, or signs it if requested', async () => {
     const [, kept] = await oneOfTwoForged(5);
     const [, signed] = await oneOfTwoForged(6);
     const changes = { revokedAt: new Date(services.clock.now()) };
@@ -83,7 +83,7 @@ describe('the signed store', () => {
     expect(await accounts().findUnique(unique(signed))).toMatchObject(changes);
   });
 
-  it('signs a counted change only if the row was valid before', async () => {
+  it('signs a row with a decremented counter only if the row was valid before', async () => {
     const tokens = signedRows(services, 'enrolment_token');
     const fields = { tenantId, agentId: '1', userId: 'u', environment: 'dev', createdBy: 'owner' };
     const expiresAt = new Date(services.clock.now() + 60_000);
@@ -102,7 +102,7 @@ describe('the signed store', () => {
   });
 });
 
-it('the compiler refuses unverified rows, and copies of verified ones', () => {
+it('the compiler rejects unverified rows, and copies of verified rows', () => {
   const act = (row: Verified<ServiceAccount>) => row.id;
   const compiled = (verified: Verified<ServiceAccount>, found: Unverified<ServiceAccount>) => [
     act(verified),

@@ -87,7 +87,7 @@ describe('a new key', () => {
     expect(await refusal(make(holder, wanted))).toBe('key.role_exceeds_own');
   });
 
-  it('has its creator’s principal, whatever its name is, unless an owner sets another', async () => {
+  it('has its creator’s principal, whatever the key’s name, unless an owner sets another principal', async () => {
     const admin = { role: 'admin', principal: 'mallory' } as const;
     expect((await make(admin, { name: 'alice', role: 'approver' })).principal).toBe('mallory');
     expect((await make({}, { name: 'bob', role: 'approver' })).principal).toBe('bob');
@@ -97,7 +97,7 @@ describe('a new key', () => {
     expect(await refusal(sidecar)).toBe('args.schema_invalid');
   });
 
-  it('can have gateway scope if its creator has it or is an owner', async () => {
+  it('can have gateway scope if its creator has this scope or is an owner', async () => {
     expect((await make({}, { role: 'gateway' })).scope).toBe('gateway');
     const admin = { role: 'admin', scope: 'gateway' } as const;
     expect((await make(admin, { role: 'gateway' })).scope).toBe('gateway');
@@ -160,7 +160,7 @@ describe('a key', () => {
     expect(event?.data.by).toBe('alice');
   });
 
-  it('is refused on other replicas within a second', async () => {
+  it('is refused on other replicas within a second after its revocation', async () => {
     const replica = { ...services };
     const other = await startApi(keyRoutes(replica), replica);
     const made = await make({}, { role: 'auditor' });
@@ -193,7 +193,7 @@ describe('a key', () => {
     expect(proofs).toHaveLength(1);
   });
 
-  it('of an owner can be revoked by an owner only', async () => {
+  it('of an owner can be revoked only by an owner', async () => {
     const made = await make({}, { role: 'owner' });
     const admin = await api.client({ role: 'admin' });
     expect(await refusal(admin.call(contract.revokeKey, { body: { id: made.id } }))).toBe(
@@ -239,7 +239,7 @@ describe('rotating a signing key', () => {
     });
   });
 
-  it('leaves one active key and loses none if many run concurrently', async () => {
+  it('leaves one active key and loses no key if many rotations run concurrently', async () => {
     const owner = await api.client({ tenantId: 'racing' });
     const answers = await Promise.all(
       Array.from({ length: 6 }, () => owner.call(contract.rotateSigningKey, { body: {} })),
@@ -257,7 +257,7 @@ describe('rotating a signing key', () => {
     expect(moved).toContain('passports keys');
   });
 
-  it('signs and publishes every section again for the sync key, including those of sidecars', async () => {
+  it('of purpose sync signs and publishes every section again, including the sections of sidecars', async () => {
     const owner = await api.client({ tenantId: 'sections' });
     const jwk = { ...generateSigningKey().publicJwk };
     await services.db.sidecar.create({

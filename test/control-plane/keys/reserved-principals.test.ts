@@ -18,7 +18,7 @@ afterAll(async () => {
   await services.close();
 });
 
-describe('a principal that resembles an internal one of Sallyport', () => {
+describe('a principal that resembles an internal principal of Sallyport', () => {
   it.each([
     'sidecar:sc_1',
     'Sidecar:sc_1',
@@ -42,7 +42,7 @@ describe('a principal that resembles an internal one of Sallyport', () => {
   });
 
   it.each(['team:payments', 'oidc:https://idp.example/ann', 'sidecars', 'ann'])(
-    'is not assumed for %j',
+    'is not detected in %j',
     async (principal) => {
       expect(isReservedPrincipal(principal)).toBe(false);
       const owner = await api.client({ role: 'owner' });

@@ -81,7 +81,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
     ]);
   });
 
-  it('is complete for a sidecar whose report names the version of the change or a later one', async () => {
+  it('is complete for a sidecar that reports the version of the change or a later version', async () => {
     const before = await versionInForce();
     const id = await sidecar({ seenAgoMs: 0, version: before });
     const waiting = arm({ wait_ms: 10_000 });
@@ -91,7 +91,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
     expect((await waiting).body).toMatchObject({ confirmed: [id], missing: [] });
   });
 
-  it('is not satisfied by a version from before the database was rolled back', async () => {
+  it('is not satisfied by a version that a sidecar reported before a rollback of the database', async () => {
     for (let n = 0; n < 5; n++) await arm();
     const before = await versionInForce();
     const id = await sidecar({ seenAgoMs: 0, version: before });
@@ -104,7 +104,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
     expect(await versionInForce()).toBeGreaterThan(before);
   });
 
-  it('is evaluated again for a repeat under the same idempotency key, with any waiting time', async () => {
+  it('is evaluated again if the request is repeated under its idempotency key, with any waiting time', async () => {
     const id = await sidecar({ seenAgoMs: 0, version: 0 });
     const first = await arm({ idempotency_key: 'k', wait_ms: 0 });
     expect(ids(first.body?.missing)).toEqual([id]);
@@ -116,7 +116,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
     expect(unasked.body).not.toHaveProperty('confirmed');
   });
 
-  it('also applies to disarming', async () => {
+  it('is also awaited when a kill switch is disarmed', async () => {
     const id = await sidecar({ seenAgoMs: 0, version: 0 });
     const armed = await arm();
     const disarmed = await api.send('DELETE', `${path}/${armed.body?.id}?wait_ms=100`, { key });
@@ -125,7 +125,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
 });
 
 it.each([-1, 1.5, 10_001, '100', null])(
-  'wait_ms %j is refused and nothing is armed',
+  'a kill switch with wait_ms %j is refused and not armed',
   async (wait_ms) => {
     const before = await db.killSwitch.count();
     const armed = await arm({ wait_ms });

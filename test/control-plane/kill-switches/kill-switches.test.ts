@@ -80,7 +80,7 @@ describe('a kill switch', () => {
     expect(events[0]).toMatchObject({ tool: 'payments.*', data: { by: 'alice' } });
   });
 
-  it('disarmed again returns the first disarming and records no second event', async () => {
+  it('that is disarmed again returns the first result and records no second event', async () => {
     const armed = await arm('t2', { kind: 'block_tool', tool: 'x' });
     const first = await disarm('t2', armed.body?.id);
     clock.advance(1_000);
@@ -89,7 +89,7 @@ describe('a kill switch', () => {
     expect(types.filter((type) => type === 'kill_switch.disarmed')).toHaveLength(1);
   });
 
-  it('armed twice with one idempotency key is armed once, and another payload is refused', async () => {
+  it('is armed once by repeats with one idempotency key, and a repeat with another payload is refused', async () => {
     const body = { kind: 'block_agent', agent_id: agentOf('t3'), idempotency_key: 'once' };
     const answers = await Promise.all([arm('t3', body), arm('t3', body), arm('t3', body)]);
     expect(new Set(answers.map((answer) => answer.body?.id)).size).toBe(1);
@@ -99,7 +99,7 @@ describe('a kill switch', () => {
     expect([other.status, other.body?.reason_code]).toEqual([400, 'args.idempotency_conflict']);
   });
 
-  it('blocks decisions of its own tenant only, from the response until it is disarmed', async () => {
+  it('blocks only decisions of its own tenant, from the response until it is disarmed', async () => {
     const armed = await arm('t4', { kind: 'block_tool', tool: '**', agent_id: agentOf('t4') });
     expect(await decisionOn('t4', { mode: 'monitor' })).toMatchObject({
       decision: 'deny',

@@ -51,7 +51,7 @@ const answer = (status: number, headers: Record<string, string> = {}) =>
   receiver.behave((_req, res) => res.writeHead(status, headers).end());
 
 describe('the notifications of a webhook', () => {
-  it('follow an approval through its states, signed, without arguments or goal', async () => {
+  it('report each state of an approval, are signed, and contain neither arguments nor goal', async () => {
     const { id } = await desk.request({ args: { iban: 'DE99' } });
     await desk.decide(id, { action: 'approve' });
     expect(await drain()).toMatchObject({ attempted: 2, delivered: 2 });
@@ -112,7 +112,7 @@ describe('the notifications of a webhook', () => {
 });
 
 describe('a webhook receiver', () => {
-  it('that fails gets ten attempts with the same id; then the message is dead until it is replayed', async () => {
+  it('that fails gets ten attempts with one id; then the message is dead-lettered until it is replayed', async () => {
     answer(500);
     await desk.request();
     const { clock } = desk.gateway.services;
@@ -162,7 +162,7 @@ describe('a webhook receiver', () => {
     expect(receiver.seen).toHaveLength(1);
   });
 
-  it('that is unreachable is retried, and the error names only its address', async () => {
+  it('that is unreachable is tried again, and the error contains only the receiver’s address', async () => {
     await receiver.close();
     await desk.request();
     expect(await drain()).toMatchObject({ rescheduled: 1 });
@@ -227,7 +227,7 @@ describe('several control planes', () => {
     expect(new Set(ids()).size).toBe(requests.length);
   });
 
-  it('take over messages from one that ended during a delivery', async () => {
+  it('take over the messages of a control plane that ended during a delivery', async () => {
     await desk.request();
     const { services } = desk.gateway;
     expect(await claimDeliveries(services, { max: 1 })).toHaveLength(1);
@@ -237,7 +237,7 @@ describe('several control planes', () => {
     expect((await deliveries())[0]).toMatchObject({ attempts: 2 });
   });
 
-  it('discard a late result if another one has delivered the message', async () => {
+  it('discard a late result if another control plane has delivered the message', async () => {
     await desk.request();
     const { services } = desk.gateway;
     const [slow] = await claimDeliveries(services, { max: 1 });
@@ -292,7 +292,7 @@ describe('a webhook URL', () => {
     expect(install?.sealed).not.toContain('whsec');
   });
 
-  it('whose secret is rotated gets signatures with both secrets for a day', async () => {
+  it('whose secret was rotated receives signatures with both secrets for a day', async () => {
     const body = { url: urlOf(receiver), rotate_secret: true };
     const { secret: next = '' } = await desk.gateway.owner.call(putWebhook, { body });
     const signatures = async () => {
@@ -309,7 +309,7 @@ describe('a webhook URL', () => {
     expect(await signatures()).toEqual([false, true]);
   });
 
-  it('that is removed receives nothing, and its waiting messages are dead', async () => {
+  it('that is removed receives nothing, and its waiting messages are dead-lettered', async () => {
     await desk.request();
     await desk.gateway.owner.call(deleteWebhook);
     expect(await drain()).toMatchObject({ dead_lettered: 1 });

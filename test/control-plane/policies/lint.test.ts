@@ -49,7 +49,7 @@ const lint = (policies: readonly JsonObject[], with_published = false) =>
   gateway.owner.call(lintPolicySet, { body: { policies: [...policies], with_published } });
 
 describe('linting candidate policies', () => {
-  it('returns kind, severity, policy, rule, path, message and fix, with an example', async () => {
+  it('returns kind, severity, policy, rule, path, message and fix for each finding, with an example', async () => {
     const both = policy(limit('allow', 'pay', '<=', 100), limit('deny', 'pay', '>', 50));
     const { findings, counts } = await lint([both]);
     expect(findings).toEqual([
@@ -76,7 +76,7 @@ describe('linting candidate policies', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('compares with published policies on request, except the one that the candidate replaces', async () => {
+  it('compares with the published policies on request, without the policy that the candidate replaces', async () => {
     const published = policy(limit('deny', 'wire', '>', 50));
     await store(published, true);
     const beside = policy(limit('allow', 'wire', '<=', 100));
@@ -87,7 +87,7 @@ describe('linting candidate policies', () => {
     expect((await lint([{ ...beside, id: published.id ?? '' }], true)).findings).toEqual([]);
   });
 
-  it('warns of a numeric limit that a text value bypasses, with an example', async () => {
+  it('warns of a numeric limit that a text value bypasses, with an example of such a value', async () => {
     const open = policy(rule('allow', 'pay'), limit('deny', 'pay', '>', 50));
     const { findings } = await lint([open]);
     const slip = findings.find(({ kind }) => kind === 'number_slips_past');
@@ -136,7 +136,7 @@ describe('linting candidate policies', () => {
 });
 
 describe('linting stored policies', () => {
-  it('uses drafts instead of the published policies that they would replace', async () => {
+  it('uses drafts instead of the published policies that the drafts would replace', async () => {
     const owner = await gateway.as({ tenantId: 'other' });
     const make = (rules_json: JsonObject, publish: boolean) =>
       owner.call(createPolicy, { body: { name: 'p', rules_json, publish } });
@@ -165,7 +165,7 @@ describe('linting stored policies', () => {
 describe('creating a version of a policy', () => {
   const version = (id: number) => gateway.owner.call(versionPolicy, { params: { id } });
 
-  it('creates a draft of the published version with the next number, which can be changed', async () => {
+  it('creates an editable draft of the published version, with the next version number', async () => {
     const definition = policy(rule('allow', 'pay'));
     const source = await store(definition, true);
     const draft = await version(source.id);
@@ -202,7 +202,7 @@ describe('creating a version of a policy', () => {
     expect(made.map((row) => row.version).sort()).toEqual([2, 3, 4, 5, 6, 7]);
   });
 
-  it('is refused for a draft, which can be changed itself', async () => {
+  it('is refused for a draft, because a draft can be edited directly', async () => {
     const { id } = await store(policy(rule('allow', 'pay')));
     const error = await refusalOf(version(id));
     expect(error.code).toBe('policy.lifecycle_invalid');

@@ -150,7 +150,7 @@ describe('installing a policy pack', () => {
   });
 
   it.each(happy)(
-    'of %s makes it effective after it is published',
+    'of %s makes the pack effective after its policies are published',
     async (pack, action, decision, reason) => {
       const tenantId = `pack-${pack}`;
       await gateway.services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
@@ -168,7 +168,7 @@ describe('installing a policy pack', () => {
     },
   );
 
-  it('is preceded by a list of the available packs', async () => {
+  it('can start from a list of the available packs', async () => {
     const listed = await gateway.owner.call(listPolicyPacks);
     expect(listed.packs.map(({ pack }) => pack)).toEqual(names);
   });
@@ -194,7 +194,7 @@ describe('installing a policy pack', () => {
     expect(await gateway.services.db.policy.count({ where })).toBe(1);
   });
 
-  it('keeps a policy that an operator changed active until publish is requested', async () => {
+  it('keeps a policy active that an operator changed, until publishing is requested', async () => {
     const { policies } = await install({ pack: 'read-only' });
     const draft = policies[0]?.policy;
     const rules_json = { ...draft?.rules_json, description: 'ours' };
@@ -211,7 +211,7 @@ describe('installing a policy pack', () => {
     expect(rows.map(({ id }) => id)).toEqual([draft?.id]);
   });
 
-  it('can set another mode, to observe the pack first', async () => {
+  it('can set another mode, to observe the pack’s decisions first', async () => {
     const { policies } = await install({
       pack: 'production-change',
       publish: true,

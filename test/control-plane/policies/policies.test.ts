@@ -86,7 +86,7 @@ describe('creating a policy', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('gets an error with the path and the allowed values', async () => {
+  it('is refused with the path and the allowed values of an invalid field', async () => {
     const when = { all: [{ path: 'args.amount', operator: 'eq', value: 1 }] };
     const { message } = await refusalOf(
       draft(definition({ rules: [rule('allow', 'x', { when })] })),
@@ -104,7 +104,7 @@ describe('creating a policy', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('is refused above the limit of the plan', async () => {
+  it('is refused above the plan’s limit on policies', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'small', name: 'small', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'small' });
@@ -116,7 +116,7 @@ describe('creating a policy', () => {
     expect(error.details).toMatchObject({ status: 402, feature: 'policies', min_tier: 'team' });
   });
 
-  it('is refused above the limit of the plan in concurrent requests, too', async () => {
+  it('is refused above the plan’s limit on policies in concurrent requests, too', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'busy', name: 'busy', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'busy' });
@@ -143,7 +143,7 @@ describe('the lifecycle of a policy', () => {
     expect(named).toMatchObject({ version: 3, name: 'New name', policy_hash: second.policy_hash });
   });
 
-  it('publishes without an increment, and archives the published version of the same definition', async () => {
+  it('publishes a draft without a new version number, and archives the previously published version', async () => {
     const rules_json = definition();
     const former = await draft(rules_json);
     await publish(former.id);
@@ -158,7 +158,7 @@ describe('the lifecycle of a policy', () => {
     ]);
   });
 
-  it('leaves one published if two drafts of a definition are published concurrently', async () => {
+  it('leaves one published version if two drafts of a definition are published concurrently', async () => {
     const rules_json = definition();
     const drafts = await Promise.all([1, 2, 3, 4].map((n) => draft({ ...rules_json, version: n })));
     await Promise.all(drafts.map(({ id }) => publish(id)));
@@ -184,7 +184,7 @@ describe('the lifecycle of a policy', () => {
     },
   );
 
-  it('removes a draft, archives a published policy, and keeps an archived one', async () => {
+  it('deletes a draft on request, archives a published policy instead, and keeps an archived policy', async () => {
     const one = await draft();
     const remove = (id: number) => gateway.owner.call(deletePolicy, { params: { id } });
     expect(await remove(one.id)).toEqual({ id: one.id, outcome: 'deleted' });
@@ -205,7 +205,7 @@ describe('the lifecycle of a policy', () => {
     expect(await get(id)).toMatchObject({ lifecycle: 'published' });
   });
 
-  it('changes the section for sidecars when a policy is published, and not for drafts', async () => {
+  it('changes the section for sidecars when a policy is published, but not for drafts', async () => {
     const version = async () => {
       const where = { tenantId_name: { tenantId: 'default', name: 'policies' } };
       return (await gateway.services.db.syncSection.findUnique({ where }))?.version ?? 0n;
@@ -255,7 +255,7 @@ describe('replaying a policy', () => {
     expect(conformance).toMatchObject({ passed: false, actual: { decision: 'allow' } });
   });
 
-  it('returns no conformance without an expectation', async () => {
+  it('does not report on an expectation if none is given', async () => {
     const body = { policy: definition(), context };
     expect((await gateway.owner.call(replayPolicy, { body })).conformance).toBeUndefined();
   });
@@ -294,7 +294,7 @@ describe('a draft that changed since it was read', () => {
     expect((await put(id, { lifecycle: 'published', ...present })).status).toBe(200);
   });
 
-  it('has another entity tag, which is its hash', async () => {
+  it('has its hash as entity tag, and only a matching tag permits a change', async () => {
     const { id, policy_hash: read } = await draft();
     const key = await gateway.api.key();
     const { headers } = await gateway.api.send('GET', `/api/v1/policies/${id}`, { key });
@@ -307,7 +307,7 @@ describe('a draft that changed since it was read', () => {
     expect(await put(id, publishing, `${other}, "${read}"`)).toEqual({ status: 200, reason: '' });
   });
 
-  it('is changed by one of two concurrent edits of the same version', async () => {
+  it('is changed by only one of two concurrent edits of the same version', async () => {
     const { id, policy_hash: read } = await draft();
     const edits = [1, 2, 3].map(() =>
       put(id, { rules_json: definition(), expected_policy_hash: read }),

@@ -35,7 +35,7 @@ describe('the publisher', () => {
     expect((await stage.onBus('keys')).body.passportKeys).toHaveLength(1);
   });
 
-  it('publishes a committed change, and not one that was rolled back', async () => {
+  it('publishes a change that was committed, but not one that was rolled back', async () => {
     const running = stage.publisher();
     await running.round();
     await stage.world.change(running, ['policies'], (tx) => stage.world.policy(tx, denyAll(1)));

@@ -84,7 +84,7 @@ describe('a bus that lost or changed published sections', () => {
     });
   });
 
-  it('gets a section again that a slower process signed with the retired key', async () => {
+  it('gets a section signed again if a slower process signed it with the retired key', async () => {
     const { world } = stage;
     const running = stage.publisher();
     await running.round();
@@ -146,7 +146,7 @@ describe('a bus that lost or changed published sections', () => {
   });
 });
 
-describe('a failure of publishing', () => {
+describe('a failure to publish', () => {
   it('is logged when it begins and when it ends, not in every round', async () => {
     const lines: string[] = [];
     const note = (fields: object, message: string) => {

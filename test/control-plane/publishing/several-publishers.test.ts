@@ -47,7 +47,7 @@ describe('several concurrent publishers', () => {
     });
   });
 
-  it('never replace a newer version by an older one, even if one of them is delayed', async () => {
+  it('never replace a newer version with an older version, even if one publisher is delayed', async () => {
     const [slow, fast] = [stage.publisher(), stage.publisher()];
     await slow.round();
     let release = () => {};
@@ -85,7 +85,7 @@ describe('several concurrent publishers', () => {
     expect(await stage.row('policies')).toMatchObject({ version: 3n, publishedVersion: 3n });
   });
 
-  it('give heartbeats one strictly increasing sequence', async () => {
+  it('number all heartbeats in one strictly increasing sequence', async () => {
     await stage.world.sidecar(`sc-${stage.tenants}`, await stage.world.agent());
     const seen: number[] = [];
     const keys = await stage.world.sectionKeys();

@@ -155,13 +155,13 @@ describe('an approval in the section of its sidecar', () => {
     },
   );
 
-  it('is published as expired after its time', async () => {
+  it('is published as expired after its expiry', async () => {
     await approval({ status: 'pending' });
     stage.clock.advance(3_600_000);
     expect(await delivered()).toMatchObject([{ status: 'expired' }]);
   });
 
-  it('that was granted contains a passport for exactly this action, which is issued and recorded once', async () => {
+  it('that was granted contains a passport for exactly this action; the passport is issued and recorded once', async () => {
     const { id, eventHash } = await approval({ status: 'approved', proof: {} });
     const [granted] = await delivered();
     expect(granted).toMatchObject({
@@ -188,7 +188,7 @@ describe('an approval in the section of its sidecar', () => {
     expect(await store.db.passport.count({ where: { kind: 'grant' } })).toBe(1);
   });
 
-  it('contains the same passport in every build of any control plane', async () => {
+  it('contains the same passport whenever any control plane builds the section', async () => {
     await approval({ status: 'approved', proof: {} });
     const [first] = await delivered();
     stage.clock.advance(30_000);
@@ -204,7 +204,7 @@ describe('an approval in the section of its sidecar', () => {
     expect((await recorded(store)).filter(({ data }) => data.kind === 'grant')).toHaveLength(2);
   });
 
-  it('is pending if the kind of its issued passport was changed, and other approvals are published', async () => {
+  it('is pending if the kind of its issued passport was altered, and other approvals are published', async () => {
     await approval({ status: 'approved', proof: {} });
     await delivered();
     await store.pool.query(`update passport set kind = 'agent' where kind = 'grant'`);
@@ -216,7 +216,7 @@ describe('an approval in the section of its sidecar', () => {
     expect((await ownSection(stage)).body.lease).toBeDefined();
   });
 
-  it('that was modified contains the arguments to perform', async () => {
+  it('that was modified contains the modified arguments', async () => {
     const args = { amount: 5 };
     const id = nextId + 1;
     const place = {
@@ -284,7 +284,7 @@ describe('an approval in the section of its sidecar', () => {
     expect((await passportOf(stage, granted?.passport)).allowed_resources).toEqual([]);
   });
 
-  it('that is decided while its section is built is published', async () => {
+  it('that is decided while its section is being built is published as decided', async () => {
     for (let round = 0; round < 20; round++) {
       const underWay = stage.running.round();
       const { id } = await approval({ status: 'approved', proof: {} });
@@ -295,7 +295,7 @@ describe('an approval in the section of its sidecar', () => {
     }
   });
 
-  it('is delivered to the waiting replica', async () => {
+  it('reaches the replica of a sidecar that waits for the decision', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     const { id, eventHash } = await approval({ status: 'approved', proof: {} });

@@ -70,7 +70,7 @@ describe('a lease', () => {
     ]);
   });
 
-  it('remains the same until half of its lifetime, and is then replaced', async () => {
+  it('remains the same for half of its lifetime, and is then replaced', async () => {
     await stage.running.round();
     const first = await lease();
     stage.clock.advance(149_000);
@@ -139,7 +139,7 @@ describe('a lease', () => {
     expect(await lease()).toMatchObject({ jti: before.jti, allowed_tools: ['mail.*'] });
   });
 
-  it('is issued again to a restarted sidecar on request, a limited number of times', async () => {
+  it('is issued again when a restarted sidecar requests it, a limited number of times', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     expect(held.nextUse()).toBeUndefined();
@@ -160,14 +160,14 @@ describe('a lease', () => {
     expect(await store.db.passport.count()).toBe(1);
   });
 
-  it('that a control plane with a slow clock issues is the newest one', async () => {
+  it('from a control plane with a slow clock is still used as the newest lease', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     stage.clock.setWall(stage.clock.now() - 3_000);
     await until(() => held.nextUse() !== undefined);
   });
 
-  it('survives a rotation of the key that signs it', async () => {
+  it('remains valid through a rotation of the key that signs it', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     await until(() => held.nextUse() !== undefined);

@@ -94,7 +94,7 @@ describe('an approval that a sidecar requests', () => {
     expect(data.matched_rules).toEqual(['p1/require_approval wire']);
   });
 
-  it('needs two owners if a rule requires them, even if the sidecar names one approver', async () => {
+  it('needs two owners if a rule requires this, even if the sidecar requests one approver', async () => {
     const { id } = await open(action('wire'));
     expect((await refusalOf(decide(id, anna))).code).toBe('approval.role_insufficient');
     expect((await decide(id, oscar)).votes_missing).toBe(1);
@@ -103,7 +103,7 @@ describe('an approval that a sidecar requests', () => {
     await sidecar.controlPlane.spendApproval(id);
   });
 
-  it('has the sidecar’s terms if those are stricter', async () => {
+  it('has the sidecar’s terms if these are stricter', async () => {
     const strict = { channels: [], minRole: 'admin', quorum: 3 };
     const { id } = await open(action('often'), claimed(strict, { riskTier: 'critical' }));
     expect(await stored(id)).toMatchObject({
@@ -114,7 +114,7 @@ describe('an approval that a sidecar requests', () => {
     });
   });
 
-  it('limits the grant and the waiting time to those of the control plane’s rules', async () => {
+  it('cannot exceed the grant and the waiting time of the control plane’s rules', async () => {
     const grant = { uses: 1000, ttlSeconds: 2_592_000, scope: 'tool' } as const;
     const wide = claimed({ ...weakest, grant, slaSeconds: 86_400 });
     const narrow = await open(action('often'), wide);
@@ -128,7 +128,7 @@ describe('an approval that a sidecar requests', () => {
     }
   });
 
-  it('is opened if the control plane’s rules allow the action, and its summary states that', async () => {
+  it('is opened even if the control plane’s rules allow the action, and its summary states this', async () => {
     const { id } = await open(action('read'));
     expect(await stored(id)).toMatchObject({ minRole: 'approver', reasonCode: 'test.allow' });
     expect((await stored(id)).summary).toContain('Only its sidecar’s policies require');
@@ -175,7 +175,7 @@ describe('rules that become stricter after a decision', () => {
     expect(status).toBe(201);
   }
 
-  it('refuse the grant when it is used, and a new approval is required', async () => {
+  it('invalidate the grant when it is used, and a new approval is required', async () => {
     await publish('require_approval', { quorum: 1 });
     const one = action('moving');
     const { id } = await open(one);
@@ -191,7 +191,7 @@ describe('rules that become stricter after a decision', () => {
     await sidecar.controlPlane.spendApproval(again.id);
   });
 
-  it('accept a grant whose deciders satisfy them', async () => {
+  it('accept a grant if its deciders satisfy the stricter rules', async () => {
     await publish('require_approval', { quorum: 1 });
     const one = action('moving');
     const { id } = await open(one);
@@ -210,7 +210,7 @@ describe('rules that become stricter after a decision', () => {
     expect((await refusalOf(sidecar.controlPlane.spendApproval(id))).code).toBe('approval.invalid');
   });
 
-  it('refuse the use of a grant for an action that they deny', async () => {
+  it('refuse to use a grant for an action that the stricter rules deny', async () => {
     await publish('require_approval', { quorum: 1 });
     const { id } = await open(action('moving'));
     await decide(id, oscar);
@@ -219,7 +219,7 @@ describe('rules that become stricter after a decision', () => {
     expect(refusal.code).toBe('approval.action_denied');
   });
 
-  it('change the terms of an open approval when the action is requested again, also for earlier votes', async () => {
+  it('change the terms of an open approval, also for existing votes, when the action is requested again', async () => {
     await publish('require_approval', { quorum: 2 });
     const one = action('moving');
     const { id } = await open(one);
@@ -232,7 +232,7 @@ describe('rules that become stricter after a decision', () => {
     expect(await stored(id)).toMatchObject({ deciderRole: 'owner', deciderCount: 2 });
   });
 
-  it('refuse a grant whose row differs from the ledger in its deciders', async () => {
+  it('refuse a grant if the deciders in its row differ from those in the ledger', async () => {
     await publish('require_approval', { min_role: 'admin' });
     const { id } = await open(action('moving'));
     await decide(id, oscar);

@@ -73,7 +73,7 @@ async function versionOf(sidecarId: string): Promise<bigint> {
 }
 
 describe('an approval requested by a sidecar', () => {
-  it('is opened once for each action of its own agent, with its terms', async () => {
+  it('is opened once for each action of the sidecar’s agent, with the sidecar’s terms', async () => {
     const one = action();
     const first = await open(one);
     expect(await open(one)).toEqual(first);
@@ -161,7 +161,7 @@ describe('an approval requested by a sidecar', () => {
     );
   });
 
-  it('changes the sidecar’s section when it is opened and when it is decided', async () => {
+  it('changes the sidecar’s section when the approval is opened and when it is decided', async () => {
     const before = await versionOf(sidecar.id);
     const { id } = await open();
     const asked = await versionOf(sidecar.id);
@@ -224,7 +224,7 @@ describe('using a grant', () => {
     await sidecar.controlPlane.spendApproval(id);
   });
 
-  it('is refused if the row is granted and the ledger has no decision', async () => {
+  it('is refused if the approval’s row is granted but the ledger has no decision', async () => {
     const { id } = await open();
     await gateway.services.db.approval.update({
       where: { id },

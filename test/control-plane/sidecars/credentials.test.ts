@@ -33,14 +33,14 @@ async function store(tenantId: string, name: string, tools: string[]) {
   });
 }
 
-it('a sidecar gets the credentials bound to tools of its agent, and no others', async () => {
+it('a sidecar gets only the credentials that are bound to tools of its agent', async () => {
   const agentId = await gateway.agent('payer', ['pay.refund']);
   const { controlPlane } = await enrolledSidecar(gateway, agentId);
   const { credentials } = await controlPlane.credentials();
   expect(credentials.map(({ secret }) => secret)).toEqual(['secret of payments']);
 });
 
-it('the version of the credentials changes with a credential and with the agent’s capabilities', async () => {
+it('the version of the credentials changes when a credential or the agent’s capabilities change', async () => {
   const agentId = await gateway.agent('mover', ['pay.refund']);
   const { controlPlane } = await enrolledSidecar(gateway, agentId);
   const versions = [(await controlPlane.credentials()).version];
@@ -64,7 +64,7 @@ it('the sidecar of a disabled agent gets no credentials', async () => {
   expect((await controlPlane.credentials()).credentials).toEqual([]);
 });
 
-it('only a sidecar can fetch credentials, not the key of an owner', async () => {
+it('a sidecar can fetch credentials, but an owner’s key cannot', async () => {
   const error = await refusalOf(gateway.owner.call(getSidecarCredentials));
   expect(error.code).toBe('auth.sidecar_required');
 });

@@ -98,7 +98,7 @@ it.each(['evidence_row', 'event_outbox'])(
   },
 );
 
-it('a credential that was delivered before is delivered again while the ledger is not writable', async () => {
+it('a credential that a sidecar already received is delivered again while the ledger is not writable', async () => {
   await sidecar.controlPlane.credentials();
   await faults.unwritable('evidence_row');
   expect((await sidecar.controlPlane.credentials()).credentials).toHaveLength(1);

@@ -53,7 +53,7 @@ describe('an enrolment token', () => {
     expect(data).toMatchObject({ by: 'adam', capabilities: ['notes.*', 'mail.send'] });
   });
 
-  it('for a user with an owner key can be created by an owner only', async () => {
+  it('for a user who holds an owner key can be created only by an owner', async () => {
     const agentId = await gateway.agent(name, ['notes.*']);
     const key = await gateway.api.key({ role: 'owner', principal: 'olga' });
     const error = await refusalOf(token(admin, agentId, { user_id: 'olga' }));
@@ -72,7 +72,7 @@ describe('an enrolment token', () => {
     },
   );
 
-  it('can be created by a key that is bound to the agent if it repeats the enrolment of a live sidecar', async () => {
+  it('can be created with a key that is bound to the agent for the user and environment of a live sidecar', async () => {
     const agentId = await gateway.agent(name, ['notes.*']);
     const bound = await gateway.as({ role: 'owner', agentId: Number(agentId) });
     const made = (user_id: string, environment: Environment) =>
@@ -100,13 +100,13 @@ describe('a developer', () => {
     },
   );
 
-  it('can register and widen an agent without access to credentials and without a sidecar', async () => {
+  it('can register an agent and add capabilities if the agent gets no credentials and has no sidecar', async () => {
     await register(developer, 'notes.*');
     const wider = await register(developer, 'notes.*', 'mail.*', 'payments.*.read');
     expect(wider.capabilities).toEqual(['notes.*', 'mail.*', 'payments.*.read']);
   });
 
-  it('can narrow an agent that has a live sidecar, and cannot widen it', async () => {
+  it('can remove capabilities of an agent with a live sidecar, but cannot add any', async () => {
     const agentId = await gateway.agent(name, ['notes.*', 'mail.send']);
     const { id } = await enrolledSidecar(gateway, agentId);
     const error = await refusalOf(register(developer, 'notes.*', 'mail.send', 'calendar.*'));
@@ -123,7 +123,7 @@ describe('a developer', () => {
     expect(await developer.call(registerAgent, { body })).toMatchObject({ goal: 'Refund orders' });
   });
 
-  it('cannot widen an agent that has a valid enrolment token', async () => {
+  it('cannot add capabilities to an agent that has a valid enrolment token', async () => {
     const agentId = await gateway.agent(name, ['notes.*']);
     await token(admin, agentId);
     const error = await refusalOf(register(developer, 'notes.*', 'calendar.*'));
@@ -132,7 +132,7 @@ describe('a developer', () => {
     expect(await register(developer, 'notes.*', 'calendar.*')).toHaveProperty('agent_id');
   });
 
-  it('cannot widen an agent concurrently with the creation of an enrolment token', async () => {
+  it('cannot add capabilities to an agent while an enrolment token is created concurrently', async () => {
     for (let round = 0; round < 10; round += 1) {
       name = `raced-${++made}`;
       const agentId = await gateway.agent(name, ['notes.*']);
@@ -147,7 +147,7 @@ describe('a developer', () => {
     }
   });
 
-  it('is checked against the sealed tools of a credential, not those in its row', async () => {
+  it('is checked against the tools in a credential’s sealed data, not those in its row', async () => {
     const where = { tenantId: 'default', name: 'payments' };
     await gateway.services.db.credential.updateMany({ where, data: { tools: ['nothing'] } });
     const error = await refusalOf(register(developer, 'payments.refund'));

@@ -52,7 +52,7 @@ describe('an enrolment token', () => {
     expect(enrolled.passport_keys.length).toBeGreaterThan(0);
   });
 
-  it('contains the active section key, and no retired one', async () => {
+  it('contains the active section key, but no retired section key', async () => {
     const before = (await enrolWith(await token())).section_keys;
     const rotated = await gateway.services.signingKeys.history('default', 'sync');
     expect(before.map(({ kid }) => kid)).toEqual([rotated.at(-1)?.kid]);
@@ -73,7 +73,7 @@ describe('an enrolment token', () => {
     );
   });
 
-  it('allows as many uses as it states, also concurrently', async () => {
+  it('allows exactly its number of uses, even if they are concurrent', async () => {
     const made = await token({ max_uses: 3 });
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => enrolWith(made)));
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
@@ -145,7 +145,7 @@ describe('an enrolled key', () => {
   it.each([
     ...lowX25519.map((key) => ['encryption_jwk', 'X25519', key] as const),
     ...lowEd25519.map((key) => ['signing_jwk', 'Ed25519', key] as const),
-  ])('is refused as %s if it is the %s point of low order %s', async (field, crv, key) => {
+  ])('is refused as %s if it is the %s low-order point %s', async (field, crv, key) => {
     const made = await token();
     const error = await refusalOf(enrolWith(made, { [field]: { kty: 'OKP', crv, x: hex(key) } }));
     expect(error.code).toBe('args.schema_invalid');
@@ -207,7 +207,7 @@ describe('a sidecar’s claim of a passport', () => {
     return (await gateway.owner.call(issueAgentPassport, { body })).claims.jti;
   };
 
-  it('succeeds for exactly one of several sidecars', async () => {
+  it('succeeds for only one of several sidecars', async () => {
     const fleet = await Promise.all([1, 2, 3].map(() => enrolledSidecar(gateway, agentId)));
     const expires = gateway.services.clock.now() + 60_000;
     const jti = await jtiOf(agentId);
@@ -217,7 +217,7 @@ describe('a sidecar’s claim of a passport', () => {
     expect(claims.filter(Boolean)).toHaveLength(1);
   });
 
-  it('cannot consume another agent’s passport, or one that was never issued', async () => {
+  it('cannot consume the passport of another agent, or a passport that was never issued', async () => {
     const jti = await jtiOf(await gateway.agent('another'));
     const { controlPlane } = await enrolledSidecar(gateway, agentId);
     for (const foreign of [jti, 'pp_unknown']) {

@@ -53,7 +53,7 @@ async function upload(records = [sidecar.record()], after = spoolStart) {
 }
 
 describe('uploading evidence', () => {
-  it('seals the records in their order and acknowledges the last', async () => {
+  it('seals the records in their order and acknowledges the last record', async () => {
     const records = [1, 2, 3].map(() => sidecar.record());
     const { last } = sidecar.segment(records);
     expect(await upload(records)).toEqual(last);
@@ -63,7 +63,7 @@ describe('uploading evidence', () => {
     );
   });
 
-  it('a second time changes nothing', async () => {
+  it('changes nothing when it is repeated', async () => {
     const records = [sidecar.record(), sidecar.record()];
     const once = await upload(records);
     expect(await upload(records)).toEqual(once);
@@ -204,7 +204,7 @@ describe('a segment of evidence', () => {
     ['with an unknown member', { unknown: 1 }],
     ['of the year 0', { occurred_at: '0000-01-01T00:00:00.000Z' }],
   ])(
-    'with a record %s is sealed without that record, which is quarantined',
+    'with a record %s is sealed without this record, which is quarantined',
     async (_what, more) => {
       await upload([sidecar.record(more), sidecar.record()]);
       expect(await rowsOf('decision')).toHaveLength(1);
@@ -213,13 +213,13 @@ describe('a segment of evidence', () => {
   );
 });
 
-describe('a record of an unusual action', () => {
+describe('a record of a decision on unusual input', () => {
   const args = JSON.parse('{"a\\u0000b": 1, "__proto__": 2}');
   it.each([
     ['with argument names that the API refuses', { args }],
     ['with a very long tool name', { tool: `mcp.x.${'t'.repeat(5_000)}\0` }],
     ['with a very long resource', { resource: `/${'r'.repeat(20_000)}\0` }],
-  ])('%s is accepted, and so are the records after it', async (_what, more) => {
+  ])('%s is accepted, and so are later records', async (_what, more) => {
     const { clock } = gateway.services;
     const action = { tool: 'pay', resource: 'r', args: {}, ...more };
     const identity = { ...sidecar.enrolment.identity, agentId, userId: 'user-1' };

@@ -142,7 +142,7 @@ describe('a spool file that was changed on disk', () => {
     await untilEmpty();
   }
 
-  it('by an edit causes an incident of a gap; the edited record is not sealed, and all others are', async () => {
+  it('by an edit causes a gap incident; all records except the edited one are sealed', async () => {
     const ids = await write(4);
     const [file = ''] = segments();
     fs.writeFileSync(
@@ -169,7 +169,7 @@ describe('a spool file that was changed on disk', () => {
     expect(await incidents()).toEqual(['sidecar.evidence_gap']);
   });
 
-  it('by truncation is detected from the reported number of records', async () => {
+  it('by truncation is detected from the sidecar’s reported number of records', async () => {
     const report = { versions: {}, age_ms: 1, spool_depth: 0, version: '1' };
     const { controlPlane } = sidecar;
     await write(10);

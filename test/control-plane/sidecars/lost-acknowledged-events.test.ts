@@ -105,7 +105,7 @@ async function uploadShowing(ledger: LedgerAcknowledgement | undefined, by = sid
 }
 
 describe('a ledger that lost acknowledged events', () => {
-  it('refuses uploads after the restore of an older backup, raises one alarm, and accepts them after the loss is accepted', async () => {
+  it('refuses uploads after the restore of an older backup and raises one alarm, until an operator accepts the loss', async () => {
     start();
     await write(3);
     await uploaded();
@@ -139,7 +139,7 @@ describe('a ledger that lost acknowledged events', () => {
     expect(await rollbacks()).toHaveLength(alarms);
   });
 
-  it('refuses uploads even if it grew beyond the lost end after the restore', async () => {
+  it('refuses uploads even if it grew beyond the lost head after the restore', async () => {
     start();
     await write(1);
     await uploaded();
@@ -186,7 +186,7 @@ describe('the acknowledgement that a sidecar presents', () => {
     expect(events.filter(({ type }) => type === 'sidecar.evidence_refused')).toHaveLength(1);
   });
 
-  it('is not presented under another enrolment', async () => {
+  it('is presented only under the enrolment that received it', async () => {
     start();
     await write(1);
     await uploaded();

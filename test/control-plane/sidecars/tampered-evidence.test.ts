@@ -113,7 +113,7 @@ describe('a batch that was changed in transit is refused with a specific reason,
     expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
   });
 
-  it('a batch of another sidecar is refused, and accepted later from its own sidecar', async () => {
+  it('a batch of another sidecar is refused, and accepted later from the sidecar that signed it', async () => {
     const theirs = records(2, other);
     const { jws } = other.segment(theirs);
     const refusal = await refusalOf(
@@ -141,7 +141,7 @@ describe('a batch in an unexpected order', () => {
     expect(await typesOf(sidecar)).toEqual([]);
   });
 
-  it('changes nothing and reports no gap if it is an older batch again', async () => {
+  it('changes nothing and reports no gap if an older batch is sent again', async () => {
     const batches = [records(2), records(3), records(2)] as const;
     const first = await send(batches[0].map(lineOf));
     const second = await send(batches[1].map(lineOf), first.last);
@@ -160,7 +160,7 @@ describe('a batch in an unexpected order', () => {
     expect(await typesOf(sidecar)).toEqual([]);
   });
 
-  it('is sealed and reported if it restarts the numbering with other records', async () => {
+  it('is sealed and reported as an incident if it restarts the numbering with other records', async () => {
     await send(records(5).map(lineOf));
     const anew = records(2);
     const { last } = await send(anew.map(lineOf));
@@ -170,7 +170,7 @@ describe('a batch in an unexpected order', () => {
     expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_rewound']);
   });
 
-  it('is sealed and reported if it names another previous record', async () => {
+  it('is sealed and reported as an incident if it names another previous record', async () => {
     const { last } = await send(records(2).map(lineOf));
     await send(records(1).map(lineOf), { record: last.record, hash: 'ab'.repeat(32) });
     expect(await sealedOf(sidecar)).toHaveLength(3);
@@ -179,7 +179,7 @@ describe('a batch in an unexpected order', () => {
     ]);
   });
 
-  it('is reported once if the next report of the sidecar has fewer written records', async () => {
+  it('is reported once as an incident if the sidecar’s next report counts fewer written records', async () => {
     const report = { versions: {}, age_ms: 1, spool_depth: 0, version: '1' };
     await sidecar.controlPlane.report({ ...report, spool_written: 40 });
     for (const spool_written of [12, 13, 14]) {
@@ -206,7 +206,7 @@ describe('a record that the ledger cannot store', () => {
     ['with an unpaired surrogate', () => event().replace('"pay"', '"\\ud800"')],
   ];
   it.each(cases)(
-    'is quarantined and counted if it is one %s, and later records are sealed',
+    'is quarantined and counted if it is a record %s, and later records are sealed',
     async (_what, line) => {
       const lines = [lineOf(sidecar.record()), line(), lineOf(sidecar.record())];
       const { last, acked } = await send(lines);
@@ -223,7 +223,7 @@ describe('a record that the ledger cannot store', () => {
     },
   );
 
-  it('is quarantined with its content if its id was used before by the same sidecar', async () => {
+  it('is quarantined with its content if the same sidecar used its id before', async () => {
     const [first, second] = [sidecar.record(), sidecar.record({ decision: 'deny' })];
     const forged = { event: { ...second.event, id: first.event.id } };
     const { last } = await send([first, forged, sidecar.record()].map(lineOf));
@@ -246,7 +246,7 @@ describe('a record that the ledger cannot store', () => {
 });
 
 describe('the namespace of event ids', () => {
-  it('is separate for each sidecar: a record with another sidecar’s id does not block the original', async () => {
+  it('is separate for each sidecar: a record does not block another sidecar’s record with the same id', async () => {
     const honest = sidecar.record({}, 'aG9uZXN0');
     const thief = other.record({ id: honest.event.id }, 'dGhpZWY=');
     await send([lineOf(thief)], spoolStart, other);
@@ -262,7 +262,7 @@ describe('the namespace of event ids', () => {
     );
   });
 
-  it('is separate for the control plane: a record with its id does not replace the event', async () => {
+  it('is separate for the control plane: a record does not replace the control plane’s event with the same id', async () => {
     const { db } = gateway.services;
     const enrolled = await db.evidenceRow.findFirstOrThrow({
       where: { chainId: `sidecar:${sidecar.id}`, type: 'sidecar.enrolled' },

@@ -52,7 +52,7 @@ const sidecarOperations = allRoutes({} as Services)
   .map(({ operation }) => operation)
   .filter(({ auth }) => auth === 'sidecar');
 
-it('the table lists exactly the fields of every sidecar call', () => {
+it('the table of trusted fields lists exactly the fields of every sidecar call', () => {
   const declared = Object.fromEntries(
     sidecarOperations.map(({ id, params, query, body, bodyType }) => [
       id,
@@ -273,7 +273,7 @@ const claiming = Object.entries(trustedFields).flatMap(([id, fields]) =>
     .map(([field]) => `${id} ${field}`),
 );
 
-it('every field with a claim has a hostile case', () => {
+it('every field that is more than the sidecar’s own statement has a hostile test case', () => {
   expect(Object.keys(hostile).toSorted()).toEqual(claiming.toSorted());
 });
 

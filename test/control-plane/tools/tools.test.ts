@@ -23,7 +23,7 @@ async function decide(id: string | undefined, action: 'approve' | 'deny' | 'modi
 }
 
 describe('ingesting a tool', () => {
-  it('approves a first manifest of low risk at once, and opens an approval for critical risk', async () => {
+  it('approves a first manifest of low risk at once, and opens an approval for a manifest of critical risk', async () => {
     const low = await ingest({ name: 'low', riskTier: 'low' });
     expect(low).toMatchObject({ approval_status: 'approved', drift: [] });
     expect(low.approval_request_id).toBeUndefined();
@@ -32,7 +32,7 @@ describe('ingesting a tool', () => {
     expect(high.approval_request_id).toMatch(/^\d+$/);
   });
 
-  it('computes the same hash for the same manifest with another order of members', async () => {
+  it('computes the same hash for manifests that differ only in the order of members', async () => {
     const one = await ingest({ name: 'order', description: 'd', oauthScopes: ['b', 'a'] });
     const two = await ingest({ oauthScopes: ['a', 'b'], description: 'd', name: 'order' });
     expect(two.manifest_hash).toBe(one.manifest_hash);
@@ -49,7 +49,7 @@ describe('ingesting a tool', () => {
     expect(await stored('reader')).toMatchObject({ driftReason: 'tool.read_to_write_conversion' });
   });
 
-  it('compares each version with the approved one, so that several small changes are one drift', async () => {
+  it('compares each version with the approved version, so that several small changes count as one drift', async () => {
     const { manifest_hash } = await ingest({ name: 'halves', description: 'one' });
     await ingest({ name: 'halves', description: 'two' });
     const third = await ingest({ name: 'halves', description: 'two', oauthScopes: ['all'] });
@@ -57,7 +57,7 @@ describe('ingesting a tool', () => {
     expect(await stored('halves')).toMatchObject({ approvedHash: manifest_hash });
   });
 
-  it('reports a tool with an unchanged surface and another name as renamed, not as new', async () => {
+  it('reports a tool with a new name and an unchanged surface as renamed, not as new', async () => {
     const shown = {
       description: 'Pays a refund out',
       inputSchema: { type: 'object', properties: { amount: { type: 'number' } } },
@@ -116,7 +116,7 @@ describe('deciding on a changed tool', () => {
     return ingest({ name, description: 'two' });
   }
 
-  it('approves that version, and is recorded in the ledger', async () => {
+  it('approves the changed version, and is recorded in the ledger', async () => {
     const { manifest_hash, approval_request_id } = await drift('approved');
     const decided = await decide(approval_request_id, 'approve');
     expect(decided.status).toBe('approved');
@@ -138,7 +138,7 @@ describe('deciding on a changed tool', () => {
     ]);
   });
 
-  it('approves the displayed version, and no later one', async () => {
+  it('approves only the displayed version, not a later one', async () => {
     const { manifest_hash, approval_request_id } = await drift('raced');
     await ingest({ name: 'raced', description: 'three, not seen by anybody' });
     await decide(approval_request_id, 'approve');

@@ -48,7 +48,7 @@ async function judgedAgain(
 }
 
 describe('backtesting a candidate policy', () => {
-  it('returns each decision that would change, with both decisions, and their number', async () => {
+  it('returns the number of decisions that would change, and the old and new decision of each', async () => {
     const actions = ['pay', 'shell', 'refund', 'mail', 'pay'].map((one) => ({ tool: one }));
     const policy = candidate(rule('deny', 'pay'), rule('allow', 'shell'), ...asPublished.slice(2));
     const { report, ids } = await judgedAgain(actions, policy);
@@ -89,7 +89,7 @@ describe('backtesting a candidate policy', () => {
     expect(report.changes[0]).toMatchObject({ new: 'deny', reason_code: 'passport.missing' });
   });
 
-  it('reports no change if a strict candidate applies to other tools', async () => {
+  it('reports no change if a strict candidate applies only to other tools', async () => {
     const { report } = await judgedAgain([{ tool: 'pay' }], {
       ...candidate(rule('deny')),
       id: 'crm-only',
@@ -141,7 +141,7 @@ describe('backtesting a candidate policy', () => {
     expect(missing.report.changes[0]?.reason_code).toBe('test.no_recipient');
   });
 
-  it('reports a known decision with an unknown reason', async () => {
+  it('reports the decision as known and the reason as unknown if only the reason is uncertain', async () => {
     const large = {
       ...rule('deny', 'pay'),
       name: 'large',
@@ -182,7 +182,7 @@ describe('backtesting a candidate policy', () => {
 });
 
 describe('a decision with an approval', () => {
-  it('remains allowed by it, unless the candidate denies the action', async () => {
+  it('remains allowed by the approval, unless the candidate denies the action', async () => {
     const since = now();
     const asked = await stage.ask({ tool: 'refund' });
     const anna = await stage.gateway.as({ role: 'approver', principal: 'anna' });
@@ -205,7 +205,7 @@ describe('a decision with an approval', () => {
 });
 
 describe('the examined decisions', () => {
-  it('are read in pages with the cursor of the previous response, each once', async () => {
+  it('are read in pages, each decision once, with the cursor of the previous response', async () => {
     const since = now();
     const actions = Array.from({ length: 7 }, () => ({ tool: 'pay' }));
     const policy = candidate(rule('deny', 'pay'));
@@ -247,7 +247,7 @@ describe('the examined decisions', () => {
     );
   });
 
-  it('are those of the requested time range, without other events', async () => {
+  it('are those of the requested time range, and no other events', async () => {
     const early = now();
     await stage.ask();
     const late = now();

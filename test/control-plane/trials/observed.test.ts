@@ -43,7 +43,7 @@ const archive = (id: number) =>
   stage.gateway.owner.call(deletePolicy, { params: { id: String(id) } });
 
 describe('the report on a policy in monitor or warn', () => {
-  it('counts the decisions of the policy by decision, reason and rule, the strictest only', async () => {
+  it('counts each decision under its strictest rule’s decision and reason, and under every matching rule', async () => {
     const { id, name } = await watch('monitor', large, middle);
     await pay(5);
     const held = [await pay(50), await pay(60)];
@@ -72,7 +72,7 @@ describe('the report on a policy in monitor or warn', () => {
     await archive(id);
   });
 
-  it('counts, in warn, decisions that became a warning and decisions that did not change', async () => {
+  it('counts, in mode warn, decisions that became a warning and decisions that did not change', async () => {
     const { id } = await watch('warn', large, rule('deny', 'shell'));
     expect((await stage.ask({ args: { amount: 500 } })).decision).toBe('warn');
     expect((await stage.ask({ tool: 'shell' })).decision).toBe('deny');
@@ -86,7 +86,7 @@ describe('the report on a policy in monitor or warn', () => {
     await archive(id);
   });
 
-  it('covers the time since the publication, unless another is requested', async () => {
+  it('covers the time since the publication, unless another time range is requested', async () => {
     await pay(500);
     const { id } = await watch('monitor', large);
     const first = await pay(500);
@@ -151,7 +151,7 @@ describe('the report is refused', () => {
     await archive(id);
   });
 
-  it('for an end before its beginning', async () => {
+  it('for a time range that ends before it begins', async () => {
     const query = { from: '2026-01-02T00:00:00Z', to: '2026-01-01T00:00:00Z' };
     expect((await refusalOf(observed(1, query))).code).toBe('request.invalid');
   });

@@ -118,7 +118,7 @@ describe('simulating', () => {
     ]);
   });
 
-  it('returns a batch in order, with the number of each decision', async () => {
+  it('returns the results of a batch in order, and counts each kind of decision', async () => {
     const tools = ['refund', 'pay', 'shell', 'pay', 'mail'];
     const { results, counts } = await simulate({
       actions: tools.map((tool) => stage.action({ tool })),
@@ -153,7 +153,7 @@ describe('simulating', () => {
     ]);
   });
 
-  it('evaluates candidates alone, together with the published policies, or instead of one of them', async () => {
+  it('evaluates candidates alone, together with the published policies, or instead of one published policy', async () => {
     const shell = stage.action({ tool: 'shell' });
     const policies = [allAllowed()];
     expect(await one({ ...shell, policies })).toMatchObject({ decision: 'allow' });
@@ -217,7 +217,7 @@ describe('simulating without side effects', () => {
     expect(await everythingStored()).toEqual(before);
   });
 
-  it('does not consume the passport, and reports a passport that was used', async () => {
+  it('does not consume the passport, and reports a passport that was used before', async () => {
     const { passport } = await stage.passportFor();
     const body = { ...stage.action({ passport }), mode: 'enforce' };
     for (let n = 0; n < 3; n++) expect(await one(body)).toMatchObject({ decision: 'allow' });
@@ -273,7 +273,7 @@ describe('a refused simulation', () => {
     expect(error.code).toBe('auth.insufficient_permission');
   });
 
-  it('names an agent other than the key’s own', async () => {
+  it('names an agent other than the agent that the key is bound to', async () => {
     const bound = await stage.gateway.as({ role: 'developer', agentId: 12_345 });
     const error = await refusalOf(simulate({ actions: [stage.action()] }, bound));
     expect(error.code).toBe('agent.mismatch');
@@ -281,8 +281,8 @@ describe('a refused simulation', () => {
   });
 });
 
-describe('simulating for another tenant', () => {
-  it('uses its own policies, agents and tools', async () => {
+describe('simulating with a key of another tenant', () => {
+  it('uses that tenant’s policies, agents and tools', async () => {
     const stranger = await stage.gateway.as({ tenantId: 'other' });
     const { results } = await simulate(stage.action(), stranger);
     expect(results[0]).toMatchObject({

@@ -33,7 +33,7 @@ function now(): string {
 }
 
 describe('simulating with usage and grants', () => {
-  it('evaluates a budget, of candidate and published policies, equally in verdict and trace', async () => {
+  it('evaluates budgets of candidate and published policies with the same result in verdict and trace', async () => {
     const limit = { path: 'usage.calls_1h', operator: '<', value: 2 };
     const name = { path: 'tool.name', operator: '==', value: 'rationed' };
     const budget = { ...rule('allow', 'rationed'), when: { all: [name, limit] } };
@@ -55,7 +55,7 @@ describe('simulating with usage and grants', () => {
     expect((await stage.ask({ tool: 'rationed' })).decision).toBe('deny');
   });
 
-  it('finds a standing grant as preflight does, without using it', async () => {
+  it('finds a standing grant as preflight does, without consuming a use', async () => {
     await stage.gateway.publish(
       rule('require_approval', 'send', { approval: { grant: { max_uses: 5 } } }),
     );
@@ -80,7 +80,7 @@ describe('simulating with usage and grants', () => {
 });
 
 describe('backtesting a decision with a standing grant', () => {
-  it('reports no change under the same rule, and unknown if a rule has other terms', async () => {
+  it('reports no change under the same rule, and an unknown result if the rule has other terms', async () => {
     const asked = await stage.ask({ tool: 'wire' });
     const anna = await stage.gateway.as({ role: 'approver', principal: 'anna' });
     const id = String(asked.approval_request_id);

@@ -56,7 +56,7 @@ async function upload(records: ReturnType<typeof counted>[], after = spoolStart)
 }
 
 describe('a usage budget at the control plane', () => {
-  it('is exact for concurrent calls, and the denial states when it resets', async () => {
+  it('is exact for concurrent calls, and the denial states when the budget resets', async () => {
     const answers = await Promise.all(Array.from({ length: 30 }, () => ask()));
     const allowed = answers.filter(({ decision }) => decision === 'allow');
     expect(allowed).toHaveLength(5);
@@ -66,7 +66,7 @@ describe('a usage budget at the control plane', () => {
     expect(refused?.explain.next_steps.join()).toContain(resetsAt);
   });
 
-  it('sums the allowed calls, and records the amount that each call adds', async () => {
+  it('sums the allowed calls, and the ledger records the amount that each call adds', async () => {
     const answers = [];
     for (const amount of [60, '41', 40, -500, 1]) {
       answers.push(await ask({ tool: 'refund', args: { amount } }));
@@ -114,7 +114,7 @@ describe('a usage budget at the control plane', () => {
     expect((await ask()).decision).toBe('deny');
   });
 
-  it('counts the calls of the agent’s sidecars, and no others', async () => {
+  it('counts the calls of the agent’s own sidecars, but no calls of another agent', async () => {
     await upload([counted({}), counted({}), counted({}, 'run_2'), counted({})]);
     expect((await ask()).decision).toBe('allow');
     expect((await ask()).decision).toBe('deny');
@@ -122,7 +122,7 @@ describe('a usage budget at the control plane', () => {
     expect((await ask({ agent_id: other })).decision).toBe('allow');
   });
 
-  it('does not count a decision that could not be sealed, also if it is sealed later', async () => {
+  it('does not count a decision that could not be sealed at once, even if it is sealed later', async () => {
     await pool.query(
       `create function refuse_pay() returns trigger language plpgsql as $$
        begin if new.tool = 'pay' then raise 'the disk is full'; end if; return new; end $$`,
@@ -159,7 +159,7 @@ describe('a call whose sealing failed and whose response is stored under its ide
     );
   const sealedPays = () => services.db.evidenceRow.count({ where: { agentId, tool: 'pay' } });
 
-  it('is counted once when the repeat is answered, at every control plane', async () => {
+  it('is counted once, at every control plane, when a repeat gets the stored response', async () => {
     const again = { idempotency_key: `kept ${agentId}` };
     await ledgerAway(() =>
       expect(ask(again)).rejects.toMatchObject({ code: 'evidence.seal_failed' }),
@@ -190,7 +190,7 @@ describe('the usage that a sidecar fetches', () => {
   const usage = (run = 'run_now', after = 0) => sidecar.controlPlane.usage(run, after);
   const minute = () => minuteOf(clock.now());
 
-  it('excludes the records of its own run', async () => {
+  it('excludes the records of the sidecar’s own run', async () => {
     await upload([
       counted({ amount: 5 }),
       counted({ amount: 2.5 }),
@@ -204,7 +204,7 @@ describe('the usage that a sidecar fetches', () => {
     ]);
   });
 
-  it('contains the complete buckets that changed after the previous position', async () => {
+  it('contains every bucket that changed after the previous position, with its complete count', async () => {
     const first = [counted({}, 'run_1', { tool: 'mail' })];
     const acked = await upload(first);
     const { position, buckets } = await usage();
@@ -216,7 +216,7 @@ describe('the usage that a sidecar fetches', () => {
     expect(next.position).toBeGreaterThan(position);
   });
 
-  it('starts again completely if the ledger is shorter than before', async () => {
+  it('is sent completely again if the ledger is shorter than before', async () => {
     await upload([counted({})]);
     const { position } = await usage();
     expect(await usage('run_now', position + 1_000)).toMatchObject({
@@ -234,13 +234,13 @@ describe('the usage that a sidecar fetches', () => {
     expect((await usage()).buckets).toMatchObject([{ calls: 2, sums: { amount: 7 } }]);
   });
 
-  it('covers its own agent only', async () => {
+  it('covers only the sidecar’s own agent', async () => {
     await upload([counted({})]);
     const foreign = await enrolledSidecar(gateway, await gateway.agent(`foreign ${agentId}`));
     expect((await foreign.controlPlane.usage('run_1', 0)).buckets).toEqual([]);
   });
 
-  it('excludes decisions without usage and those of another day', async () => {
+  it('excludes decisions without usage and decisions of another day', async () => {
     const old = new Date(clock.now() - 26 * hourMs).toISOString();
     await upload([
       sidecar.record({ tool: 'pay' }),
@@ -257,7 +257,7 @@ describe('the usage that a sidecar fetches', () => {
   });
 });
 
-it('usage older than every window is deleted', async () => {
+it('usage is deleted when it is older than every budget window', async () => {
   const rows = () => services.db.usageMinute.count({ where: { agentId } });
   await upload([counted({ amount: 1 }), counted({})]);
   expect(await rows()).toBe(2);

@@ -18,7 +18,7 @@ it('writing a user replaces the whole record and publishes it to the sidecars', 
   expect(moved).toEqual(['t1 agents', 't1 agents']);
 });
 
-it('the ledger records the role of a user, and never the address', async () => {
+it('the ledger records the role of a user, but never the address', async () => {
   const events = await eventsOf(services, 't1');
   expect(events[0]).toMatchObject({
     type: 'user.written',
@@ -28,7 +28,7 @@ it('the ledger records the role of a user, and never the address', async () => {
   expect(JSON.stringify(events)).not.toContain('dana@a.example');
 });
 
-it('concurrent writes of one user leave one of the written records', async () => {
+it('concurrent writes of one user leave one complete record', async () => {
   const client = await api.client({ tenantId: 't2' });
   const roles = Array.from({ length: 8 }, (_, index) => `role ${index}`);
   await Promise.all(

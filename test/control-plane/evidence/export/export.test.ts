@@ -73,7 +73,7 @@ describe('an export', () => {
     }),
   ];
   it.each(whole)(
-    '%s contains the whole ledger as of now, and verifies with the published keys',
+    '%s contains the whole ledger at the time of the request, and verifies with the published keys',
     async (query, type, name) => {
       const { position } = await services.db.evidenceHead.findUniqueOrThrow({
         where: { tenantId: 'default' },
@@ -102,16 +102,19 @@ describe('an export', () => {
     `to=${timeOf(20)}`,
     `from=${timeOf(20)}&to=${timeOf(250)}&tool=pay&agent_id=3`,
     'tool=nobody',
-  ])('filtered by %s contains the events of the list, each with its proof', async (query) => {
-    const listed = (await get(`events?${query}&limit=1000`)).body?.events as Bundle['events'];
-    const { text } = await download(`?${query}`);
-    const bundle = JSON.parse(text) as Bundle;
-    const shown = listed.map(({ position }) => position).filter((at) => at <= bundle.size);
-    expect(bundle.events.map(({ position }) => position)).toEqual(shown);
-    expect(bundle.events.every(({ proof }) => Array.isArray(proof))).toBe(true);
-    const report = await verified(text);
-    expect(report).toMatchObject({ ok: true, trusted: true, complete: false });
-  });
+  ])(
+    'filtered by %s contains the same events as the filtered list, each with its proof',
+    async (query) => {
+      const listed = (await get(`events?${query}&limit=1000`)).body?.events as Bundle['events'];
+      const { text } = await download(`?${query}`);
+      const bundle = JSON.parse(text) as Bundle;
+      const shown = listed.map(({ position }) => position).filter((at) => at <= bundle.size);
+      expect(bundle.events.map(({ position }) => position)).toEqual(shown);
+      expect(bundle.events.every(({ proof }) => Array.isArray(proof))).toBe(true);
+      const report = await verified(text);
+      expect(report).toMatchObject({ ok: true, trusted: true, complete: false });
+    },
+  );
 
   it('does not contain events that were sealed after it began', async () => {
     const response = await fetch(`${api.origin}/api/v1/evidence/export`, {
@@ -128,7 +131,7 @@ describe('an export', () => {
     expect(report.events).toBe(Number(position) - 3);
   });
 
-  it('is returned to many concurrent callers while events are sealed', async () => {
+  it('can be requested by many callers concurrently while events are sealed', async () => {
     const sealing = services.ledger.sealAll(
       'default',
       Array.from({ length: 20 }, () => anEvent()),
@@ -179,7 +182,7 @@ describe('an export', () => {
 });
 
 describe('the published keys', () => {
-  it('are the public halves of active and retired keys of each purpose', async () => {
+  it('are the public parts of active and retired keys of each purpose', async () => {
     const before = await download();
     const owner = await api.client();
     const rotated = await owner.call(rotateSigningKey, { body: { purpose: 'export' } });
@@ -230,7 +233,7 @@ describe('a ledger that was changed in the database', () => {
         WHERE tenant_id = 'default' AND position = ${position}`,
     );
 
-  it('is exported as it is, and verification of the export names the first changed event and its chain', async () => {
+  it('is exported unchanged, and verification of the export reports the first changed event and its chain', async () => {
     const before = await canonicalOf(12);
     await write(12, before.replace('"decision":"deny"', '"decision":"allow"'));
     const problem = { kind: 'content_mismatch', position: 12, chain_id: 'agent:4' };
@@ -241,7 +244,7 @@ describe('a ledger that was changed in the database', () => {
     await write(12, before);
   });
 
-  it('ends the export unsigned at an event that cannot be read', async () => {
+  it('ends the export without a signature at an event that cannot be read', async () => {
     const before = await canonicalOf(250);
     await write(250, 'not JSON');
     const response = await fetch(`${api.origin}/api/v1/evidence/export?format=csv`, {

@@ -51,7 +51,7 @@ it.each([
   // The first pages contain the early rows, the last pages those that arrived late.
   ['a latest time', { to: timeOf(17) }, [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]],
 ])(
-  'pages of large events, filtered by %s, end early and omit no event',
+  'pages of large events, filtered by %s, contain fewer events and omit none',
   async (_name, filters, positions) => {
     const seen: number[] = [];
     let pages = 0;
@@ -72,7 +72,7 @@ it.each([
   },
 );
 
-it('exports and verification hold at most one page of bytes of large events in memory', async () => {
+it('exports and verification of large events hold at most one page of bytes in memory', async () => {
   const exported: number[] = [];
   for await (const rows of readRows(deps.pool, 't', { filters: {}, upTo: count })) {
     expect(bytesOf(rows.map(({ canonical }) => canonical))).toBeLessThan(pageMax);

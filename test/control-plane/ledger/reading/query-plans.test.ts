@@ -100,8 +100,8 @@ const readOf = (filter: EvidenceFilters, position: number): EventsRead => ({
   limit,
 });
 
-describe('a page of events, read by index,', () => {
-  it('comes from a ledger that verifies', async () => {
+describe('a page of events from a large ledger', () => {
+  it('is read from a ledger that passes verification', async () => {
     for (const tenantId of big.tenants)
       expect(await ledger.verify(tenantId)).toMatchObject({ ok: true, events: rows / 3 });
   });
@@ -121,7 +121,7 @@ describe('a page of events, read by index,', () => {
     },
   );
 
-  it('filtered by `to` alone reads at most the rows on one side of it, and only for the last page', async () => {
+  it('filtered by `to` alone reads few rows, except on the last page, which reads the rows after `to`', async () => {
     const to = timeAt(0.3);
     const touchedFrom = async (part: number) => {
       const position = Math.floor(big.rowsPerTenant * part);
@@ -134,7 +134,7 @@ describe('a page of events, read by index,', () => {
   });
 
   it.each(combined)(
-    'filtered by %s never reads more rows than the rarer of them has',
+    'filtered by %s reads at most as many rows as match the rarer of the two',
     async (_name, filter) => {
       const { touched } = await touchedBy((pool) =>
         readEvents({ pool, vault }, 'big_2', readOf(filter, 0)),
@@ -143,7 +143,7 @@ describe('a page of events, read by index,', () => {
     },
   );
 
-  it('of the audit trail reads no rows of the traffic between its events', async () => {
+  it('of the audit trail reads no rows of agent traffic', async () => {
     for (const filter of [{}, { type: 'key.created' }]) {
       const { touched } = await touchedBy((pool) =>
         readTrail({ pool, vault }, 'big_2', readOf(filter, 0)),

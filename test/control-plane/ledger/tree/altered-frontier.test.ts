@@ -29,7 +29,7 @@ it.each([
   ['from other rows', (roots: readonly string[]) => [...roots.slice(0, -1), 'a'.repeat(64)]],
   ['with too few roots', (roots: readonly string[]) => roots.slice(1)],
 ] as const)(
-  'no event is appended to a stored tree frontier %s, and one incident is recorded',
+  'a stored tree frontier %s stops appending and is recorded as one incident',
   async (name, change) => {
     const tenantId = `tenant ${name}`;
     const before = await begin();

@@ -64,7 +64,7 @@ async function sizes(tenantId: string): Promise<readonly number[]> {
 }
 
 describe('a checkpoint is signed', () => {
-  it('after a number of new events, or after some time if there is any new event', async () => {
+  it('after a number of new events, or after a period of time if there is any new event', async () => {
     const tenantId = await tenantWith(1);
     await checkpointDue(services);
     expect(await sizes(tenantId)).toEqual([1]);
@@ -83,7 +83,7 @@ describe('a checkpoint is signed', () => {
     expect(await sizes(tenantId)).toEqual([1, 11, 12]);
   });
 
-  it('for every tenant, even if the ledger of another one was rewritten', async () => {
+  it('for every tenant, even if the ledger of another tenant was rewritten', async () => {
     const [bad, good] = [await tenantWith(2), await tenantWith(2)];
     await tamper(database.url, `DELETE FROM evidence_row WHERE tenant_id = '${bad}'`);
     await checkpointDue(services);
@@ -92,7 +92,7 @@ describe('a checkpoint is signed', () => {
 });
 
 describe('the age of the oldest event without a checkpoint', () => {
-  it('is measured only for ledgers that grew since their checkpoint', async () => {
+  it('is measured only for ledgers that grew since their last checkpoint', async () => {
     const metric = 'sallyport_checkpoint_oldest_unsigned_age_seconds';
     const measured = async () => {
       const registry = new Registry();
@@ -194,7 +194,7 @@ describe('a witness', () => {
     return rows.map(({ canonical }) => JSON.parse(canonical).data.problem);
   }
 
-  it('cosigns successive checkpoints, and its signature is returned with the note', async () => {
+  it('cosigns successive checkpoints, and the checkpoint is returned with the witness’s signature', async () => {
     const tenantId = await known(3);
     await round();
     await grow(tenantId, 300);
@@ -272,7 +272,7 @@ describe('a witness', () => {
     );
   });
 
-  it('that does not know the ledger or is unavailable delays nothing and is asked again', async () => {
+  it('that does not know the ledger or is unavailable delays nothing, and the request is repeated', async () => {
     const tenantId = await tenantWith(2);
     const { vkey } = await checkpointNow(services, tenantId);
     const rounds = new WitnessRound(services);
@@ -287,7 +287,7 @@ describe('a witness', () => {
     expect(await signatures(tenantId)).toEqual([`${name} 2`]);
   });
 
-  it('with an invalid signature is not counted', async () => {
+  it('that returns an invalid signature is not counted', async () => {
     const tenantId = await known(2);
     const text = 'another text\n';
     const line = cosign(text, { name: 'liar.example', key: liarKey, timeSeconds: 1 });

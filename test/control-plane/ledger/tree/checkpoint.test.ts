@@ -62,7 +62,7 @@ describe('checkpointNow', () => {
     expect(openNote(checkpoint.note, [parseVkey(checkpoint.vkey)])).toBeDefined();
   });
 
-  it('returns the same checkpoint until the ledger grows, and then one that extends it', async () => {
+  it('returns the same checkpoint until the ledger grows, and then a checkpoint that extends it', async () => {
     const tenantId = await tenantWith(3);
     const first = await checkpointNow(services, tenantId);
     expect(await checkpointNow(services, tenantId)).toEqual(first);
@@ -99,7 +99,7 @@ describe('checkpointNow', () => {
     await sealing;
   });
 
-  it('reads a stored checkpoint that was signed with a key that is retired now', async () => {
+  it('accepts a stored checkpoint that was signed with a key that is now retired', async () => {
     const tenantId = await tenantWith(2);
     const first = await checkpointNow(services, tenantId);
     await services.db.signingKey.updateMany({

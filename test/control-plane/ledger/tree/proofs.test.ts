@@ -61,7 +61,7 @@ function counting() {
 }
 
 describe('a proof', () => {
-  it('needs a few hundred rows of a ledger of any length if its tiles are stored', async () => {
+  it('is built from a few hundred rows, whatever the length of the ledger, if the tiles are stored', async () => {
     const size = 70_000;
     await services.db.tenant.create({ data: { id: 'long', name: 'long' } });
     await writeLongLedger(services, database.url, { tenantId: 'long', size });
@@ -89,7 +89,7 @@ describe('a proof', () => {
     expect(fresh.checkpoint).toContain('\n5\n');
   });
 
-  it('for a size without a checkpoint states that, and a consistency proof leads to a signed one', async () => {
+  it('for a size without a checkpoint contains none; a consistency proof links this size to a checkpoint', async () => {
     const tenantId = await tenantWith(9);
     const { root } = await checkpointNow(services, tenantId);
     const client = await api.client({ tenantId });
@@ -157,7 +157,7 @@ describe('the checkpoint of a ledger', () => {
     expect((await ask('?format=note', 'application/json')).text).toContain('\n1\n');
   });
 
-  it('is the newest stored one unless a fresh one is requested', async () => {
+  it('is the newest stored checkpoint unless a fresh one is requested', async () => {
     const tenantId = await tenantWith(1);
     const key = await api.key({ tenantId });
     const ask = async (query: string) =>
@@ -169,7 +169,7 @@ describe('the checkpoint of a ledger', () => {
     expect(await ask('')).toMatchObject({ size: 3 });
   });
 
-  it('is listed with all earlier ones, newest first, in pages', async () => {
+  it('is listed with all earlier checkpoints, newest first, in pages', async () => {
     const tenantId = await tenantWith(0);
     for (let n = 0; n < 5; n++) {
       await grow(tenantId, 1);

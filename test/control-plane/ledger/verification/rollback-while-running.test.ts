@@ -57,7 +57,7 @@ const sealedCount = async ({ services, tenantId }: Stage) =>
   services.db.evidenceRow.count({ where: { tenantId } });
 
 describe('a rollback of the database while a control plane runs', () => {
-  it('stops sealing, raises one alarm, and ends when the loss is accepted', async () => {
+  it('stops sealing and raises one alarm, until an operator accepts the loss', async () => {
     const stage = await aLedger();
     const { services, tenantId } = stage;
     await stage.restore();
@@ -91,7 +91,7 @@ describe('a rollback of the database while a control plane runs', () => {
     expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true });
   });
 
-  it('ends when the lost rows are restored', async () => {
+  it('no longer stops sealing after the lost rows are restored', async () => {
     const stage = await aLedger();
     const forward = await stage.forge.backup();
     await stage.restore();
@@ -103,7 +103,7 @@ describe('a rollback of the database while a control plane runs', () => {
     expect(await verifyChain(stage.services, stage.tenantId)).toMatchObject({ ok: true });
   });
 
-  it('is detected if another process has appended beyond the lost end', async () => {
+  it('is detected if another process has appended beyond the lost head', async () => {
     const stage = await aLedger();
     await stage.restore();
     const other = await begin();
@@ -114,7 +114,7 @@ describe('a rollback of the database while a control plane runs', () => {
     expect(await alarms(stage)).toMatchObject([{ data: { acknowledged_position: 6, problem } }]);
   });
 
-  it('is detected if another process has appended exactly up to the lost end', async () => {
+  it('is detected if another process has appended exactly up to the lost head', async () => {
     const stage = await aLedger();
     await stage.restore();
     const other = await begin();
@@ -132,7 +132,7 @@ describe('a rollback of the database while a control plane runs', () => {
     expect(await sealedCount(stage)).toBe(0);
   });
 
-  it('is not detected by a newly started process, which continues', async () => {
+  it('is not detected by a newly started process, which continues to seal', async () => {
     const stage = await aLedger();
     await endAll();
     await stage.restore();
@@ -141,7 +141,7 @@ describe('a rollback of the database while a control plane runs', () => {
     expect(await alarms({ ...stage, services })).toEqual([]);
   });
 
-  it('is not reported if processes seal in turns, or if one loses many races', async () => {
+  it('is not reported if processes seal in turns, or if a process often loses the race to append', async () => {
     const tenantId = `tenant_${++tenants}`;
     const [one, two] = [await begin(), await begin()];
     for (let n = 0; n < 5; n++) {
@@ -153,7 +153,7 @@ describe('a rollback of the database while a control plane runs', () => {
   });
 });
 
-describe('a stored end of a chain', () => {
+describe('the stored head of a chain', () => {
   const fake = `sha256:${'a'.repeat(64)}`;
 
   it.each([
@@ -161,7 +161,7 @@ describe('a stored end of a chain', () => {
     ['another number', 'UPDATE evidence_chain SET seq = seq + 1'],
     ['a smaller number', 'UPDATE evidence_chain SET seq = seq - 1'],
     ['no row', 'DELETE FROM evidence_chain'],
-  ])('with %s stops appending', async (_name, change) => {
+  ])('stops appending if it was altered and has %s', async (_name, change) => {
     const { tenantId, forge } = await aLedger();
     await endAll();
     const own = `WHERE tenant_id = '${tenantId}' AND chain_id = 'agent:7'`;
@@ -189,7 +189,7 @@ describe('a stored end of a chain', () => {
     expect(await verifyChain(after, tenantId)).toMatchObject({ ok: true });
   });
 
-  it('that matches a forged row after the end stops appending', async () => {
+  it('stops appending if it was altered to match a forged row after the real head', async () => {
     const { tenantId, forge } = await aLedger();
     await endAll();
     const own = `WHERE tenant_id = '${tenantId}'`;

@@ -81,7 +81,7 @@ describe('scheduled verification of a ledger', () => {
     expect(second.verified_at).not.toBe(first.verified_at);
   });
 
-  it('reports the same for new events as a verification of the whole', async () => {
+  it('gives the same result for new events as a verification of the whole ledger', async () => {
     await seal(4);
     const { upTo } = await verifyRows(gateway.services, { tenantId });
     await seal(3);
@@ -100,7 +100,7 @@ describe('scheduled verification of a ledger', () => {
     expect((await part()).problems).toEqual((await whole()).problems);
   });
 
-  it('records a problem once, notifies the webhook once, and reports the problem until a whole verification succeeds', async () => {
+  it('records a problem once, notifies the webhook once, and reports the problem until a complete verification succeeds', async () => {
     await seal(5);
     const position = await positionNow();
     await seal(5);
@@ -125,7 +125,7 @@ describe('scheduled verification of a ledger', () => {
     expect(await state()).toMatchObject({ problem: null });
   });
 
-  it('reads old rows again a day later', async () => {
+  it('verifies old rows again a day later', async () => {
     await seal(5);
     await verifyDue(gateway.services);
     await deny(3);
@@ -137,7 +137,7 @@ describe('scheduled verification of a ledger', () => {
     expect(await state()).toMatchObject({ problem: { kind: 'content_mismatch', position: 3 } });
   });
 
-  it('detects a ledger that was truncated or rewritten with the tenant’s own key before its position', async () => {
+  it('detects a ledger that was truncated or rewritten with the tenant’s own key before the verified position', async () => {
     const restore = await forge.backup();
     await seal(6);
     await verifyDue(gateway.services);
@@ -161,7 +161,7 @@ describe('scheduled verification of a ledger', () => {
     });
   });
 
-  it('ignores a state that was written directly to the database', async () => {
+  it('ignores a verification state that was written directly to the database', async () => {
     await seal(5);
     await verifyDue(gateway.services);
     const { position } = await state();
@@ -190,7 +190,7 @@ describe('a failed verification', () => {
     );
   });
 
-  it('is not reported for a forged checkpoint that a caller presents', async () => {
+  it('is not reported if a caller presents a forged checkpoint', async () => {
     await seal(3);
     const checkpoint =
       'sallyport/t/default\n999\nNmQuc8JUCrEh46a/lUWwokmCzYMOsT080Z3jzmwCHsE=\n\n— a b=\n';

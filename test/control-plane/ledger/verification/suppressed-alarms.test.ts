@@ -83,7 +83,7 @@ const another = (): Promise<TestServices> => {
 };
 
 describe('a rollback of the ledger', () => {
-  it('is recorded and sent to the webhook, even if its claim was already written to Redis', async () => {
+  it('is recorded and sent to the webhook, even if Redis already contains its deduplication key', async () => {
     await claim(`alarm:evidence.rolled_back:${lost.position} ${lost.treeRoot}`);
     await lose();
     await lose();
@@ -102,7 +102,7 @@ describe('a rollback of the ledger', () => {
     expect(await sealedOf('evidence.id_conflict')).toEqual([]);
   });
 
-  it('is recorded once after Redis was flushed, and again for another lost end', async () => {
+  it('is recorded once after Redis was flushed, and recorded again for another lost head', async () => {
     await lose();
     await writer.flushall();
     await lose();
@@ -111,7 +111,7 @@ describe('a rollback of the ledger', () => {
     expect(await told('evidence.rolled_back')).toEqual({ events: 2, messages: 2 });
   });
 
-  it('is stored as a loss again if its event exists and the stored state lacks it', async () => {
+  it('is stored as a loss again if its event is sealed but the stored state does not contain the loss', async () => {
     const { services } = gateway;
     await lose();
     await changeVerification(services, tenantId, (state) => ({ ...state, lostPosition: 0 }));
@@ -131,7 +131,7 @@ describe('a failed verification of the ledger', () => {
     });
   const kind = 'evidence.chain_verification_failed';
 
-  it('is sent to the webhook once in an hour, even if its claim was already written to Redis', async () => {
+  it('is sent to the webhook once in an hour, even if Redis already contains its deduplication key', async () => {
     await claim(`alarm:chain_verification_failed:${key}`);
     await fail();
     await fail();
@@ -141,7 +141,7 @@ describe('a failed verification of the ledger', () => {
     expect(await told('chain_verification_failed', kind)).toEqual({ events: 3, messages: 2 });
   });
 
-  it('is detected within two intervals, even if every turn was already claimed in Redis', async () => {
+  it('is detected within two intervals, even if Redis marks every verification as already claimed', async () => {
     const { services } = gateway;
     const turn = Math.floor(services.clock.now() / verifyMs);
     for (let n = 0; n < 10; n++) await claim(`verification:${turn + n}`);
@@ -185,7 +185,7 @@ it('a fork of the ledger is recorded and sent, even if a database writer inserte
   expect(await told('evidence.fork')).toEqual({ events: 1, messages: 1 });
 });
 
-it('a gap in a sidecar’s evidence is recorded once a day, even if its claim was already written to Redis', async () => {
+it('a gap in a sidecar’s evidence is recorded once a day, even if Redis already contains its deduplication key', async () => {
   const { services } = gateway;
   const { id } = await enrolledSidecar(gateway, await gateway.agent());
   const sidecar = await services.db.sidecar.findFirstOrThrow({ where: { id } });

@@ -47,7 +47,7 @@ describe('a header for authentication or body parsing', () => {
 });
 
 describe('an address that tries many API keys', () => {
-  it('is refused before the look-up when its budget is consumed, but valid keys are accepted', async () => {
+  it('is refused before the key look-up when its budget is exhausted; valid keys are still accepted', async () => {
     const call = (token: string) =>
       api.send('POST', '/api/v1/probe/echo', { key: token, body: { tool: 'x' } });
     expect((await call(key)).status).toBe(200);

@@ -155,7 +155,7 @@ describe.each(
   });
 });
 
-it('binding a key to an agent gives no role except agent more permissions', async () => {
+it('binding a key to an agent adds permissions only for role agent', async () => {
   const { id: agentId } = await services.db.agent.create({
     data: { tenantId: 'default', name: 'second', capabilities: [] },
   });

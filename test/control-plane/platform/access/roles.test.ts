@@ -37,7 +37,7 @@ it('a key of role agent can issue passports only if it is bound to an agent', ()
   expect(permissionsOf('agent', false).has('passport.issue')).toBe(false);
 });
 
-it('binding to an agent gives no other role more permissions', () => {
+it('binding a key to an agent adds permissions only for role agent', () => {
   for (const role of ['approver', 'auditor', 'gateway', 'nobody']) {
     expect(permissionsOf(role, true)).toEqual(permissionsOf(role, false));
   }

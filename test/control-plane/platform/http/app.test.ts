@@ -11,8 +11,8 @@ beforeEach(() => {
   lines.length = 0;
 });
 
-describe('errors', () => {
-  it('hide the message of an unexpected error, and its cause is logged', async () => {
+describe('error responses', () => {
+  it('do not contain the message of an unexpected error, which is logged', async () => {
     probe.failure = new Error('password=hunter2 at /srv/app');
     const answer = await api.send('POST', '/api/v1/probe/failing', { key });
     expect([answer.status, answer.body]).toEqual([
@@ -26,7 +26,7 @@ describe('errors', () => {
     expect(line?.fields.err).toBe(probe.failure);
   });
 
-  it('have the code, text and public details of the error, and details cannot replace either', async () => {
+  it('contain code, text and public details of the error; details cannot replace code or text', async () => {
     const details = { feature: 'itsm', min_tier: 'enterprise', error: 'x', reason_code: 'y' };
     probe.failure = new GatewayError('plan.feature_required', {
       message: 'No.',
@@ -43,7 +43,7 @@ describe('errors', () => {
     });
   });
 
-  it('are 503 store.unavailable and retryable if the database is unavailable', async () => {
+  it('have status 503 and the retryable code store.unavailable if the database is unavailable', async () => {
     probe.failure = Object.assign(new Error('connect'), { code: 'ECONNREFUSED' });
     const answer = await api.send('POST', '/api/v1/probe/failing', { key });
     expect([answer.status, answer.body?.reason_code]).toEqual([503, 'store.unavailable']);
@@ -71,7 +71,7 @@ describe('every response', () => {
     expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f]{32}$/);
   });
 
-  it('gives one log line, without key, query and body', async () => {
+  it('is logged in one line, without key, query and body', async () => {
     await api.send('GET', '/api/v1/probe/search?q=secret-query', { key });
     await until(() => lines.length > 0);
     expect(lines).toHaveLength(1);
@@ -87,7 +87,7 @@ describe('every response', () => {
     expect(JSON.stringify(lines)).not.toContain(key);
   });
 
-  it('gives a log line with the reason of a refusal', async () => {
+  it('is logged with the reason if it is a refusal', async () => {
     await api.send('GET', '/api/v1/probe/search', {});
     await until(() => lines.length > 0);
     expect(lines[0]).toMatchObject({
@@ -97,15 +97,15 @@ describe('every response', () => {
   });
 });
 
-describe('other responses', () => {
-  it('are bytes with the operation’s content type', async () => {
+describe('responses without JSON', () => {
+  it('can be bytes with the operation’s content type', async () => {
     const answer = await api.send('GET', '/api/v1/probe/bytes', { key });
     expect(answer.headers.get('content-type')).toBe('application/zip');
     expect(answer.headers.get('x-checksum-sha256')).toBe('ab');
     expect(answer.text).toBe('PK');
   });
 
-  it('are streams that end when the client disconnects', async () => {
+  it('can be streams, which end when the client disconnects', async () => {
     let ended = false;
     probe.streamed = async function* (signal) {
       try {
@@ -139,7 +139,7 @@ describe('other responses', () => {
 });
 
 describe('the server outside the API', () => {
-  it('reports with healthz that the process lives, and with readyz that it can work', async () => {
+  it('reports liveness at healthz and readiness at readyz', async () => {
     expect((await api.send('GET', '/healthz')).body).toEqual({ status: 'ok' });
     const ready = await api.send('GET', '/readyz');
     expect([ready.status, ready.body]).toEqual([
@@ -155,7 +155,7 @@ describe('the server outside the API', () => {
     ]);
   });
 
-  it('reports with readyz 503 and the name of the failed check, without its error', async () => {
+  it('returns 503 at readyz with the name of the failed check, without the error of the check', async () => {
     const without = { ...services, bus: openMemoryBus({ clock: services.clock, log }) };
     await without.bus.close();
     const unready = await startApi([], without);

@@ -63,7 +63,7 @@ describe('request budgets', () => {
     await bus.close();
   });
 
-  it('are counted in this process while the bus is unavailable', async () => {
+  it('are counted by each control plane while the bus is unavailable', async () => {
     const clock = manualClock();
     const bus = openMemoryBus({ clock, log: silentLog });
     await bus.close();
@@ -76,7 +76,7 @@ describe('request budgets', () => {
     expect(await refusals(1, charge)).toEqual(['ok']);
   });
 
-  it('are exhausted for every address if too many addresses are counted in this process', async () => {
+  it('are exhausted for every address while too many addresses are counted without the bus', async () => {
     const clock = manualClock();
     const bus = openMemoryBus({ clock, log: silentLog });
     await bus.close();
@@ -104,13 +104,13 @@ describe('request budgets', () => {
     expect(await refusals(34, charge)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
   });
 
-  it('lose at most a tenth to the processor time of one request', async () => {
+  it('lose at most a tenth of their requests to the processor time of one request', async () => {
     const { charge, chargeTime } = await wide();
     await chargeTime(60_000);
     expect(await refusals(37, charge)).toEqual([...Array(36).fill('ok'), 'rate_limited']);
   });
 
-  it('count processor time in this process while the bus is unavailable', async () => {
+  it('are reduced by processor time even while the bus is unavailable', async () => {
     const { bus, charge, chargeTime } = await wide();
     await bus.close();
     expect(await refusals(1, charge)).toEqual(['ok']);

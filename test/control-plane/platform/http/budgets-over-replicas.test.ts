@@ -88,7 +88,7 @@ describe('a tenant’s budget over two control planes on one Redis', () => {
     }
   });
 
-  it('does not limit kill switches and decisions on either, nor other tenants', async () => {
+  it('limits neither kill switches and decisions nor other tenants, on either control plane', async () => {
     const key = await tenant('loud');
     const quiet = await tenant('quiet');
     await atOnce(budget + 2, 'GET', '/v1/policies', { key });
@@ -120,7 +120,7 @@ describe('a tenant’s budget over two control planes on one Redis', () => {
     expect(await statusOf('GET', '/v1/policies', { key: quiet })).toEqual([200, 200]);
   });
 
-  it('is separate from that of reading queues, which is separate from that of kill switches', async () => {
+  it('is separate from the budget for reading queues and from the budget for kill switches', async () => {
     const key = await tenant('watching');
     for (const path of ['/v1/approvals', '/v1/sidecars', '/v1/runtime/kill-switches']) {
       const answers = await atOnce(25, 'GET', path, { key });

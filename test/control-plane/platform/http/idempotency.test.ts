@@ -53,7 +53,7 @@ function counted(status = 200) {
 }
 
 describe('a repeated idempotency key', () => {
-  it('with the same payload returns the first response, and nothing runs again', async () => {
+  it('with the same payload returns the first response, and the operation does not run again', async () => {
     const { run, runs } = counted();
     const first = await idempotent(fresh(), run);
     const second = await idempotent(call({ payload: { tool: 'x' } }), run);
@@ -64,14 +64,14 @@ describe('a repeated idempotency key', () => {
     ]);
   });
 
-  it('ignores the order of members in the payload', async () => {
+  it('matches a payload with another order of members', async () => {
     const { run, runs } = counted();
     await idempotent({ ...fresh(), payload: { a: 1, b: { c: 2, d: 3 } } }, run);
     await idempotent(call({ payload: { b: { d: 3, c: 2 }, a: 1 } }), run);
     expect(runs()).toBe(1);
   });
 
-  it('with another payload is a conflict, and nothing runs', async () => {
+  it('with another payload is a conflict, and the operation does not run', async () => {
     const { run, runs } = counted();
     await idempotent(fresh(), run);
     const other = idempotent(call({ payload: { tool: 'y' } }), run);
@@ -84,14 +84,14 @@ describe('a repeated idempotency key', () => {
     ['API key', { caller: { ...caller, keyId: 'key_2' } }],
     ['agent', { agentId: '8' }],
     ['operation', { operation: 'execute' }],
-  ])('is a different key for another %s', async (_what, more) => {
+  ])('is independent of the same key for another %s', async (_what, more) => {
     const { run, runs } = counted();
     await idempotent(fresh(), run);
     await idempotent(call(more), run);
     expect(runs()).toBe(2);
   });
 
-  it('runs once if many requests use it at once on several control planes', async () => {
+  it('runs the operation once for many concurrent requests to several control planes', async () => {
     const { run, runs } = counted();
     const asked = fresh();
     const replicas = [services, { ...services }];
@@ -133,15 +133,18 @@ describe('a repeated idempotency key', () => {
     expect(runs).toBe(1);
   });
 
-  it.each([500, 503, 429])('runs again after a response of %i', async (status) => {
-    const failing = counted(status);
-    await idempotent(fresh(), failing.run);
-    const again = counted();
-    expect((await idempotent(call(), again.run)).status).toBe(200);
-    expect(again.runs()).toBe(1);
-  });
+  it.each([500, 503, 429])(
+    'runs the operation again after a response with status %i',
+    async (status) => {
+      const failing = counted(status);
+      await idempotent(fresh(), failing.run);
+      const again = counted();
+      expect((await idempotent(call(), again.run)).status).toBe(200);
+      expect(again.runs()).toBe(1);
+    },
+  );
 
-  it('runs again after a response that was caused by an outage', async () => {
+  it('runs the operation again after a response that was caused by an outage', async () => {
     const one = fresh();
     const passing = await idempotent(one, async () => ({
       status: 200,
@@ -155,7 +158,7 @@ describe('a repeated idempotency key', () => {
     expect(runs()).toBe(1);
   });
 
-  it('runs again after an unexpected error', async () => {
+  it('runs the operation again after an unexpected error', async () => {
     const failing = idempotent(fresh(), async () => {
       throw new Error('lost');
     });
@@ -182,14 +185,14 @@ describe('a first request that did not finish', () => {
     return asked;
   };
 
-  it('is run again once if it has no external effect', async () => {
+  it('is run again, exactly once, if it has no external effect', async () => {
     const asked = await abandon();
     const { run, runs } = counted();
     await Promise.all(Array.from({ length: 6 }, () => idempotent(asked, run)));
     expect(runs()).toBe(1);
   });
 
-  it('is not run again if its effect had begun: every repeat returns the stored outcome, and one records it', async () => {
+  it('is not run again if its effect had begun: every repeat returns the stored outcome, which one repeat records', async () => {
     const asked = fresh();
     const lost = { status: 200, body: 'unknown' };
     void idempotent(asked, async (begin) => {
@@ -212,7 +215,7 @@ describe('a first request that did not finish', () => {
     expect([runs(), noted]).toEqual([0, [lost]]);
   });
 
-  it('cannot begin its effect after a repeat has replaced it', async () => {
+  it('cannot begin its effect after a repeat has taken over the key', async () => {
     const asked = fresh();
     const gate = Promise.withResolvers<void>();
     let begun = false;
@@ -245,7 +248,7 @@ describe('a first request that did not finish', () => {
 });
 
 describe('the stored idempotency row', () => {
-  it('does not reveal payload and response to a reader of the database', async () => {
+  it('does not reveal payload and response to a client with read access to the database', async () => {
     await idempotent({ ...fresh(), payload: { amount: 25 } }, async () => ({
       status: 200,
       body: { secret: 'hunter2' },

@@ -15,7 +15,7 @@ describe('request budgets', () => {
       key: await api.key({ tenantId, role }),
     });
 
-  it('refuse the sixth of five requests of a tenant, and state when to retry', async () => {
+  it('refuse the sixth request of a tenant with a budget of five, and state when to retry', async () => {
     for (let left = 4; left >= 0; left--) {
       const answer = await ask('noisy');
       expect(answer.status).toBe(200);
@@ -28,7 +28,7 @@ describe('request budgets', () => {
     expect((await ask('quiet')).status).toBe(200);
   });
 
-  it('are separate for decisions and revocations', async () => {
+  it('are separate for ordinary requests and control operations', async () => {
     for (let request = 0; request < 6; request++) await ask('loud');
     expect((await ask('loud')).status).toBe(429);
     const control = await ask('loud', '/api/v1/probe/control');
@@ -46,13 +46,13 @@ describe('request budgets', () => {
     expect((await ask('knocking', '/api/v1/probe/control')).status).toBe(200);
   });
 
-  it('are full again after a minute', async () => {
+  it('are restored after a minute', async () => {
     for (let request = 0; request < 6; request++) await ask('patient');
     services.clock.advance(60_001);
     expect((await ask('patient')).status).toBe(200);
   });
 
-  it('are separate for each operation and address if the operation declares it', async () => {
+  it('are separate for each operation and address if the operation declares this', async () => {
     const ask = () => api.send('POST', '/api/v1/probe/open', { body: 'x' });
     const statuses = [await ask(), await ask(), await ask(), await ask()].map((a) => a.status);
     expect(statuses).toEqual([200, 200, 200, 429]);

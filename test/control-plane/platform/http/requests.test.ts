@@ -69,7 +69,7 @@ describe('a request body', () => {
     expect(answer.body?.error).toContain(text);
   });
 
-  it('gets an error that lists the allowed values of an enum', async () => {
+  it('gets an error that lists the allowed values if a value is outside an enum', async () => {
     const answer = await post({ tool: 'x', mode: 'loose' });
     expect(answer.body?.error).toMatch(/"enforce".*"strict"/);
   });
@@ -120,14 +120,14 @@ describe('a request body', () => {
     expect(answer.status).toBe(200);
   });
 
-  it('is refused if the operation has none, except an empty object', async () => {
+  it('is refused if the operation expects none, except an empty object', async () => {
     const full = await api.send('POST', '/api/v1/probe/control', { key, body: { a: 1 } });
     expect([full.status, full.body?.reason_code]).toEqual([400, 'request.invalid']);
     const empty = await api.send('POST', '/api/v1/probe/control', { key, body: {} });
     expect(empty.status).toBe(200);
   });
 
-  it('is parsed as a form if the operation declares one, and a repeated field is refused', async () => {
+  it('is parsed as a form if the operation declares a form, and a repeated field is refused', async () => {
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const form = (body: string) => api.send('POST', '/api/v1/probe/form', { body, headers });
     expect((await form('client_id=a%20b')).body).toEqual({ client_id: 'a b' });
@@ -163,7 +163,7 @@ describe('a path or a query', () => {
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'request.invalid']);
   });
 
-  it('is matched with paths without parameters first', async () => {
+  it('is matched with literal paths before paths with parameters', async () => {
     expect((await get('/api/v1/probe/search?limit=3')).body).toEqual({ limit: 3 });
     expect((await get('/api/v1/probe/other')).body).toEqual({ id: 'other' });
   });
@@ -179,12 +179,12 @@ describe('a path or a query', () => {
     ['/api/v1/probe/search/', 404, 'request.not_found'],
     ['/api/v1/probe/%zz', 400, 'request.invalid'],
     ['/api/v1/probe/%00', 400, 'args.encoding_invalid'],
-  ])('%s is answered with %i in JSON', async (path, status, code) => {
+  ])('%s gets a JSON response with status %i', async (path, status, code) => {
     const answer = await get(path);
     expect([answer.status, answer.body?.reason_code]).toEqual([status, code]);
   });
 
-  it('is answered with 405 and the allowed methods for a wrong method', async () => {
+  it('gets 405 and the allowed methods for a wrong method', async () => {
     const answer = await api.send('DELETE', '/api/v1/probe/search', { key });
     expect([answer.status, answer.body?.reason_code]).toEqual([405, 'request.method_not_allowed']);
     expect(answer.headers.get('allow')).toBe('GET, HEAD');
@@ -192,7 +192,7 @@ describe('a path or a query', () => {
     expect([options.status, options.headers.get('allow')]).toEqual([405, 'POST']);
   });
 
-  it('is answered for HEAD as for GET, without a body', async () => {
+  it('gets the same response for HEAD as for GET, without a body', async () => {
     const answer = await api.send('HEAD', '/api/v1/probe/search', { key });
     expect([answer.status, answer.text]).toEqual([200, '']);
   });

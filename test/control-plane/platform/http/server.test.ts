@@ -32,13 +32,13 @@ function sendAndWait(bytes: string): Promise<string> {
   return readAll(socket);
 }
 
-it('a request head that never ends is aborted', async () => {
+it('a connection is aborted if the request head never ends', async () => {
   const answer = await sendAndWait('GET / HTTP/1.1\r\nhost: x\r\nx-slow: ');
   expect(answer).toMatch(/^HTTP\/1.1 408 /);
   expect(answer).toContain('"reason_code":"request.invalid"');
 });
 
-it('an idle connection is closed', async () => {
+it('an idle connection is closed after a timeout', async () => {
   const answer = await sendAndWait('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
   expect(answer).toMatch(/^HTTP\/1.1 200 /);
 });

@@ -55,7 +55,7 @@ function keepBusy(ms: number): void {
 }
 
 describe('the pauser of long work', () => {
-  it('yields to the event loop when a time slice is used, and begins another', async () => {
+  it('yields to the event loop at the end of a time slice, and then begins a new slice', async () => {
     const clock = manualClock();
     const pause = pauser(clock);
     expect(pause()).toBeUndefined();
@@ -65,7 +65,7 @@ describe('the pauser of long work', () => {
     expect(pause()).toBeUndefined();
   });
 
-  it('runs timers between two steps, also for work that a socket event began', async () => {
+  it('runs timers between two steps, even if a socket event started the work', async () => {
     const seen: string[] = [];
     function* work(): Steps<void> {
       keepBusy(15);

@@ -30,7 +30,7 @@ describe('the work meter', () => {
     expect(meter.ms).toBe(8);
   });
 
-  it('measures a nested part once, and a part that throws', () => {
+  it('measures a nested part once, and also measures a part that throws', () => {
     const { now, work } = processor();
     const meter = new WorkMeter(now);
     expect(() =>
@@ -43,7 +43,7 @@ describe('the work meter', () => {
     expect(meter.ms).toBe(6);
   });
 
-  it('separates the time of concurrent requests', async () => {
+  it('separates the processor time of concurrent requests', async () => {
     const { now, work } = processor();
     const serve = async (taken: number) => {
       const meter = new WorkMeter(now);

@@ -59,7 +59,7 @@ it('rotating a signing key without a body rotates the ES256 report key', async (
 });
 
 it.each(rotatablePurposes)(
-  'every %s key is named by its thumbprint, uses one algorithm, and is never deleted',
+  'every %s key has its thumbprint as key id, uses one algorithm, and is never deleted',
   async (purpose) => {
     const { signingKeys } = services;
     const first = await signingKeys.active(tenant, purpose);

@@ -33,7 +33,7 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
     expect(JSON.stringify(jwk)).not.toContain('"d"');
   });
 
-  it('are separate for each tenant and purpose; reports use ES256, all others Ed25519', async () => {
+  it('are separate for each tenant and purpose; report keys use ES256, all other keys Ed25519', async () => {
     const report = await services.signingKeys.active('t1', 'report');
     const exported = await services.signingKeys.active('t1', 'export');
     const other = await services.signingKeys.active('t2', 'report');

@@ -110,7 +110,7 @@ describe('a damaged folder of the embedded database', () => {
     expect(fs.existsSync(postgres(dataDir, 'PG_VERSION'))).toBe(hadVersion);
   });
 
-  it('opens if it is intact, and if a first start was interrupted before it created tables', async () => {
+  it('is distinguished from an intact folder, and from a folder whose first start was interrupted', async () => {
     expect(fs.readFileSync(postgres(whole, 'PG_VERSION'), 'utf8').trim()).toBe(embeddedMajor);
     await (await open(damaged(() => {}))).close();
     const begun = damaged((dir) => {
@@ -131,7 +131,7 @@ describe('a damaged data directory', () => {
     }
   });
 
-  it('is reported if its lock is a folder or malformed, and not as being in use', async () => {
+  it('is reported as damaged, not as in use, if its lock is a folder or malformed', async () => {
     const lock = (dir: string) => join(dir, 'postgres.lock');
     const junk = 'this is no lock'.repeat(500);
     for (const dataDir of [
@@ -156,7 +156,7 @@ describe('a damaged data directory', () => {
     expect(() => loadMasterKeys(settings(dataDir))).toThrow(expected);
   });
 
-  it('is reported if its master key is missing, and no other key is created', async () => {
+  it('is reported if its master key is missing, and no new key is created', async () => {
     const dataDir = damaged((dir) => fs.rmSync(join(dir, 'master.key')));
     const store = await open(dataDir);
     const message = await refusal(openKeys(store.pool, settings(dataDir)), 'SettingsError');
@@ -177,7 +177,7 @@ describe('a damaged data directory', () => {
     expect(message).toContain('Remove it, and the next start makes another');
   });
 
-  it('is reported by the programs in one line, without a stack trace', async () => {
+  it('is reported by the command-line programs in one line, without a stack trace', async () => {
     const file = join(folder, 'another-file');
     fs.writeFileSync(file, 'text\n');
     const root = join(import.meta.dirname, '../../../..');

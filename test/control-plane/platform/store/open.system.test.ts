@@ -57,7 +57,7 @@ describe('the embedded store', () => {
     await after.close();
   });
 
-  it('refuses a second process on the same data, and names the first', async () => {
+  it('refuses a second process on the same data, and names the first process', async () => {
     const folder = dataFolder();
     const holder = await holdInOtherProcess(folder, 't1');
     const error = await refusal(openEmbedded(folder));
@@ -86,14 +86,14 @@ describe('the embedded store', () => {
     await store.close();
   });
 
-  it('listens where only its own user can connect', async () => {
+  it('listens at an address that only its own user can connect to', async () => {
     const folder = dataFolder();
     const store = await openEmbedded(folder);
     expect(statSync(join(folder, 'run')).mode & 0o777).toBe(0o700);
     await store.close();
   });
 
-  it('works in a folder whose path is longer than a socket path may be', async () => {
+  it('works in a folder whose path is longer than a Unix socket path may be', async () => {
     const folder = join(dataFolder(), 'long'.repeat(30));
     const store = await openEmbedded(folder);
     expect(await store.db.tenant.count()).toBe(0);

@@ -35,13 +35,13 @@ describe.each(['Postgres', 'the embedded database'])('queryPrepared on %s', (whi
     rmSync(dataDir, { recursive: true });
   });
 
-  it('returns the result of its own statement to each concurrent caller, also if connections share a session', async () => {
+  it('returns to each concurrent caller the result of its own statement, even over shared sessions', async () => {
     const expected = numbers.map((number) => (number % 2 ? number * 2 : 0 - number));
     expect(await manyAtOnce(store.pool)).toEqual(expected);
     expect(await manyAtOnce(store.pool)).toEqual(expected);
   });
 
-  it('throws the error of a statement', async () => {
+  it('throws the database’s error if a statement fails', async () => {
     const wrong = { name: 'kept-wrong', text: 'SELECT 1 / $1::int' };
     await expect(queryPrepared(store.pool, wrong, [0])).rejects.toThrow('division by zero');
   });

@@ -52,13 +52,13 @@ describe('a data directory that existed with mode 0777', () => {
     }
   });
 
-  it('is refused if it contains a symbolic link, which the error names', () => {
+  it('is refused if it contains a symbolic link, and the error names the link', () => {
     const path = dataDir();
     fs.symlinkSync('/etc/hosts', join(path, 'linked'));
     expect(() => restrictToOwner(path)).toThrow(/symbolic link .*\/linked\. Remove it/);
   });
 
-  it('is refused if a file in it belongs to another user, whom the error names', () => {
+  it('is refused if a file in it belongs to another user, and the error names this user', () => {
     const path = dataDir();
     const { uid } = fs.statSync(path);
     // A process of another user, because only root could change the owner of a file.
@@ -71,7 +71,7 @@ describe('a data directory that existed with mode 0777', () => {
     }
   });
 
-  it('can be reached through a symbolic link', () => {
+  it('can itself be reached through a symbolic link', () => {
     const path = dataDir();
     fs.writeFileSync(join(path, 'file'), '', { mode: 0o666 });
     fs.symlinkSync(path, join(folder, 'link'));

@@ -45,7 +45,7 @@ describe('a transaction', () => {
     expect(await names()).toEqual(['1', '1']);
   });
 
-  it('that lost a deadlock runs again, with any kind of write', async () => {
+  it('is retried after it lost a deadlock, with any kind of write', async () => {
     for (const isRaw of [false, true]) {
       const meet = meetingPoint();
       let runs = 0;
@@ -65,7 +65,7 @@ describe('a transaction', () => {
     }
   });
 
-  it('that cannot be serialised runs again', async () => {
+  it('is retried if it cannot be serialised', async () => {
     const meet = meetingPoint();
     let runs = 0;
     const addOne = () =>
@@ -81,7 +81,7 @@ describe('a transaction', () => {
     expect(runs).toBe(3);
   });
 
-  it('does not run again for its own errors, and stops after some attempts', async () => {
+  it('is not retried after an error of its own, and is attempted at most five times', async () => {
     let runs = 0;
     const failing = transaction(store.db, async (tx) => {
       runs++;
@@ -97,7 +97,7 @@ describe('a transaction', () => {
     expect(runs).toBe(6);
   });
 
-  it('distinguishes a conflict from other errors', () => {
+  it('distinguishes a serialisation conflict from other errors', () => {
     expect(isConflict({ code: '40P01' })).toBe(true);
     for (const other of [
       undefined,

@@ -77,7 +77,7 @@ describe('the active master key', () => {
     expect((await world.open(both)).keyring.active.id).toBe(masterKeyId(second));
   });
 
-  it('succeeds the previous key even if a clock is behind', async () => {
+  it('replaces the previous key even if the clock of a control plane is behind', async () => {
     await world.open(under(first));
     const ahead = new Date(Date.now() + 86_400_000);
     const keys = await world.open(under(first));
@@ -105,7 +105,7 @@ describe('the root key of a database', () => {
     expect((await query('SELECT sealed FROM vault_root')).rows).toEqual([{ sealed: null }]);
   });
 
-  it('is not assumed to be the master key if a key only has the name of another envelope’s key', async () => {
+  it('is not assumed to be the master key if a sealed key was only relabelled with the master key’s id', async () => {
     const place = { tenantId: 't', purpose: 'signing_key', id: 'k', version: 1 };
     const sealed = createVault(Buffer.from(second, 'base64')).seal('private', place);
     await query('INSERT INTO vault_root VALUES (1, NULL)');

@@ -177,7 +177,7 @@ describe('a rotation of the master key', () => {
     );
   });
 
-  it('does not block a concurrent writer: the row is rewrapped after its transaction', async () => {
+  it('does not block a concurrent writer: its row is encrypted again after the writer’s transaction', async () => {
     await seedEverything(await world.open(under(first)));
     const writer = new pg.Client({ connectionString: world.url });
     await writer.connect();
@@ -221,7 +221,7 @@ describe('a rotation of the master key', () => {
     });
   });
 
-  it('names the control planes that it waits for, once', async () => {
+  it('names each control plane that it waits for, once', async () => {
     const { pool } = world.store;
     const old = await holdKeys(await world.open(under(first)), { pool, log: silentLog });
     const steps: string[] = [];
@@ -238,7 +238,7 @@ describe('a rotation of the master key', () => {
     ]);
   });
 
-  it('switches running control planes, which encrypt with the old key until then', async () => {
+  it('makes running control planes switch to the new key; until then they encrypt with the old key', async () => {
     const { pool } = world.store;
     await world.open(under(first));
     const keys = await world.open(under(second, first));
@@ -250,7 +250,7 @@ describe('a rotation of the master key', () => {
     await running.close();
   });
 
-  it('that was interrupted is completed before the old key can be removed or another rotation begins', async () => {
+  it('that was interrupted is completed before the old key can be removed or another rotation can begin', async () => {
     const keys = await world.open(under(first));
     await seedEverything(keys);
     await world.open(under(second, first));
@@ -302,11 +302,14 @@ describe('the encryption keys of a database', () => {
     expect(new Set(opened.map(({ root }) => root.toString('hex'))).size).toBe(1);
   });
 
-  it.each(['vault_root', 'vault_key'])('are not created again if %s is emptied', async (table) => {
-    await world.open(under(first));
-    await query(`DELETE FROM ${table}`);
-    await expect(world.open(under(first))).rejects.toThrow('backup');
-  });
+  it.each(['vault_root', 'vault_key'])(
+    'are not created again if the table %s is emptied',
+    async (table) => {
+      await world.open(under(first));
+      await query(`DELETE FROM ${table}`);
+      await expect(world.open(under(first))).rejects.toThrow('backup');
+    },
+  );
 
   it('cannot be replaced by a writer in the database', async () => {
     await world.open(under(first));

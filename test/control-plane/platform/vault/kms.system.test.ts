@@ -100,7 +100,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect(asked.filter((what) => /^(datakey|Generate)/.test(what))).toHaveLength(1);
   });
 
-  it('is replaced by another KMS key, which running processes load by themselves', async () => {
+  it('can be replaced by another KMS key, which running processes load by themselves', async () => {
     await store(env());
     const { pool } = world.store;
     const keys = await world.open(env());
@@ -114,7 +114,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     await running.close();
   });
 
-  it('can succeed a key of the operator, and can be succeeded by one', async () => {
+  it('can replace a key that the operator supplied, and can be replaced by one', async () => {
     const given = { SALLYPORT_MASTER_KEY: masterKey() };
     await store(given);
     await world.rotate({ ...given, ...env() });
@@ -125,7 +125,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect(await tablesUnder(world, await activeId(next))).toContain('credential');
   });
 
-  it('can be rewrapped without a change of the key', async () => {
+  it('can be wrapped again without changing the key', async () => {
     await store(env());
     const keys = await world.open(env());
     const rows = () => world.store.db.vaultKey.findMany({ select: { id: true, wrapped: true } });
@@ -139,7 +139,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect((await vaultStatus(keys, world.store)).is_settled).toBe(true);
   });
 
-  it('is rejected if the wrapped key of another row was copied over it, although the KMS decrypts it', async () => {
+  it('is rejected if another row’s wrapped key was copied over it, although the KMS decrypts the copy', async () => {
     await store(env());
     const first = await world.store.db.vaultKey.findFirstOrThrow();
     await world.rotate(env());
@@ -157,7 +157,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect(await stored(env())).toBe('hunter2');
   });
 
-  it('cannot be decrypted with other credentials', async () => {
+  it('cannot be decrypted with wrong KMS credentials', async () => {
     await store(env());
     const wrong = { SALLYPORT_KMS_TOKEN: 'hvs.wrong', AWS_SECRET_ACCESS_KEY: 'wrong' };
     const names = Object.keys(env()).filter((name) => name in wrong);
@@ -193,7 +193,7 @@ describe('a KMS', () => {
     await astray.close();
   });
 
-  it('and a master key of the operator cannot both be set at a first start', async () => {
+  it('and a master key from the operator cannot both be set at a first start', async () => {
     const both = { ...vaultEnv(), SALLYPORT_MASTER_KEY: masterKey() };
     await expect(world.open(both)).rejects.toThrow('set exactly one of them');
   });

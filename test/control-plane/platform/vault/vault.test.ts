@@ -38,13 +38,13 @@ it.each(['', 'x', '{}', 'null', '{"v":2}'])('the vault reports %j as unreadable'
   );
 });
 
-it('the vault’s error does not name the value that it was opening', () => {
+it('the vault’s error does not contain the value that could not be opened', () => {
   const vault = createVault(randomBytes(32));
   const sealed = createVault(randomBytes(32)).seal('hunter2', place);
   expect(() => vault.open(sealed, place)).toThrow('A stored secret could not be decrypted.');
 });
 
-it('the vault computes one MAC for each purpose and master key', () => {
+it('the vault computes a different MAC for each purpose and master key', () => {
   const master = randomBytes(32);
   const vault = createVault(master);
   expect(vault.mac('api_key', 'x')).toMatch(/^[0-9a-f]{64}$/);
