@@ -81,7 +81,7 @@ describe('while the signing key is unavailable', () => {
     expect((await sealedEvents(ledger))[0]?.data).not.toHaveProperty(['evidence.dead_lettered']);
   });
 
-  it('a change remains committed, and its event is sealed later from the outbox as dead-lettered', async () => {
+  it('a change remains committed, and the event of the change is sealed later as dead-lettered', async () => {
     const event = anEvent({ type: 'policy.published' });
     await transaction(ledger.store.db, (tx) => ledger.record(tx, 't', event));
     failures = 3;
@@ -93,7 +93,7 @@ describe('while the signing key is unavailable', () => {
     expect((await ledger.sealed('t', event.id)).position).toBe(1);
   });
 
-  it('every event of a batch fails, and every one is sealed later, once', async () => {
+  it('every event of a batch fails, and each event is sealed exactly once later', async () => {
     failures = 3;
     const events = Array.from({ length: 20 }, () => anEvent());
     await expect(ledger.sealAll('t', events)).rejects.toMatchObject(failed);
@@ -202,7 +202,7 @@ describe('if Postgres is killed during sealing', () => {
   });
   afterAll(() => server.stop());
 
-  it('every confirmed event remains sealed, and failed ones are sealed later, once', async () => {
+  it('every confirmed event remains sealed, and failed events are sealed later, once', async () => {
     database = await freshDatabase(server.url);
     const ledger = await openLedger({ databaseUrl: database.url, key });
     const told: string[] = [];
@@ -284,7 +284,7 @@ describe('a database role without ownership', () => {
 });
 
 describe('a ledger that is being closed', () => {
-  it('completes accepted events and refuses new ones', async () => {
+  it('completes accepted events and refuses new events', async () => {
     database = await freshDatabase();
     const ledger = await openLedger({ databaseUrl: database.url, key });
     const sealing = Promise.all(Array.from({ length: 30 }, () => ledger.seal('t', anEvent())));

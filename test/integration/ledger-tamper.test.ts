@@ -335,7 +335,7 @@ describe('a failed verification', () => {
   });
   afterEach(() => services.close());
 
-  it('is sealed as an incident with the problem, and its report is returned', async () => {
+  it('is sealed as an incident with the problem, and the verification report is returned', async () => {
     await damage(
       `UPDATE evidence_row SET canonical = replace(canonical, '"allow"', '"deny"') ${at(5)}`,
     );
@@ -353,7 +353,7 @@ describe('a failed verification', () => {
     });
   });
 
-  it('is reported even if nothing can be sealed', async () => {
+  it('is reported even if no event can be sealed', async () => {
     await damage('UPDATE evidence_head SET position = 5');
     expect(await verifyChain(services, 't')).toMatchObject({
       ok: false,

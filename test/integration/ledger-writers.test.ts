@@ -100,7 +100,7 @@ describe('two writers of one ledger', () => {
     await expectSound((await rows()).map(({ event_id }) => event_id));
   });
 
-  it('seal an event once that both receive, and return the same row', async () => {
+  it('seal an event once if both writers receive it, and return the same row', async () => {
     newTenant();
     const events = Array.from({ length: 60 }, (_, index) =>
       anEvent({ chain_id: `agent:${index % 4}` }),

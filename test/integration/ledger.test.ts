@@ -369,7 +369,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
 });
 
 describe.each(['postgres', 'embedded'] as const)('a ledger that is opened again on %s', (kind) => {
-  it('seals the events that the earlier process left in the outbox, and continues at its position', async () => {
+  it('seals the events that the earlier process left in the outbox, and continues at the last position', async () => {
     const { options, remove } = await stores[kind]();
     const before = await openLedger(options);
     const sealed = await before.seal('t', anEvent());

@@ -11,7 +11,7 @@ afterAll(() => stage.gateway.close());
 const forget = () => stage.services.pool.query('delete from idempotency');
 
 describe('a request whose idempotency row was deleted in the database', () => {
-  it('is not performed again, and the deletion is reported', async () => {
+  it('is not performed again when it is repeated, and the deletion is reported', async () => {
     const once = { idempotency_key: 'deleted' };
     expect((await stage.send(once)).body).toMatchObject({ executed: true });
     const before = stage.upstream.seen.length;

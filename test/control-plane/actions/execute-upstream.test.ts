@@ -65,7 +65,7 @@ describe('a forbidden upstream address', () => {
     'http://[::ffff:10.0.0.7]/x',
     'http://0xa000007/x',
     'http://192.168.1.1:8080/x',
-  ])('is refused before anything is sent: %s', async (url) => {
+  ])('is refused before a request is sent: %s', async (url) => {
     await to(url);
     await expectFailed('proxy.address_refused', false);
   });
@@ -109,7 +109,7 @@ describe('TLS to an upstream', () => {
     expect(other.seen).toEqual([]);
   });
 
-  it('fails if the upstream does not speak TLS', async () => {
+  it('fails if the upstream does not support TLS', async () => {
     const plain = await startUpstream();
     cleanup.add(() => plain.close());
     await to(`https://localhost:${plain.port}/x`);
@@ -137,7 +137,7 @@ describe('an upstream failure', () => {
     await expectFailed('upstream.reset', 'unknown');
   });
 
-  it('reports executed: true and the status if the upstream fails in the middle of its response', async () => {
+  it('reports executed: true and the status if the connection breaks in the middle of the response', async () => {
     await home();
     upstream.behave((req, res) => {
       res.writeHead(201, { 'content-length': '100' }).write('part');
@@ -157,7 +157,7 @@ describe('an upstream failure', () => {
     await expectFailed('upstream.timeout', true);
   });
 
-  it('reports executed: unknown if the upstream does not speak HTTP', async () => {
+  it('reports executed: unknown if the response is not HTTP', async () => {
     const noise = createServer((socket) => {
       socket.on('error', () => {});
       socket.on('data', () => socket.end('no such protocol\r\n\r\n'));

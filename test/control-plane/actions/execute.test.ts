@@ -13,7 +13,7 @@ const asJson = { 'content-type': 'application/json' };
 beforeEach(() => answer('{"done":true}', asJson));
 
 describe('an allowed action', () => {
-  it('is sent once, as its binding defines, with the credential injected', async () => {
+  it('is sent once, as the binding defines, with the credential injected', async () => {
     const before = upstream.seen.length;
     const answered = await run();
     expect(answered).toMatchObject({
@@ -100,7 +100,7 @@ describe('the upstream’s response', () => {
     expect({ executed, ...result }).toMatchObject({ executed: true, status: 422, ...expected });
   });
 
-  it('includes headers that callers may need, and omits session headers', async () => {
+  it('includes the headers that callers need, and omits session headers', async () => {
     answer('{}', { ...asJson, etag: '"1"', 'set-cookie': 'sid=1', 'x-internal': '1' });
     const { result } = await run();
     expect(result?.headers).toMatchObject({ 'content-type': 'application/json', etag: '"1"' });

@@ -129,7 +129,7 @@ describe('an idempotency key', () => {
     expect([again.status, again.body]).toEqual([first.status, first.body]);
   });
 
-  it('is shared by preflight and its alias `decision`', async () => {
+  it('is shared by preflight and the alias `decision`', async () => {
     const { passport } = await passportFor();
     const body = action({ passport, idempotency_key: 'both names' });
     const one = await gateway.post('/v1/actions/preflight', body);

@@ -46,7 +46,7 @@ describe('preflight', () => {
     expect(answer).toMatchObject({ status: 200, body: { decision: 'allow' } });
   });
 
-  it('stores in the ledger the shape of arguments and a keyed digest, not their values', async () => {
+  it('stores the shape and a keyed digest of the arguments in the ledger, but not their values', async () => {
     const args = { iban: 'DE02120300000000202051', nested: { list: [1, 2] } };
     const one = await sealed((await ask({ args })).evidence_event_id);
     const two = await sealed((await ask({ args })).evidence_event_id);
@@ -71,7 +71,7 @@ describe('preflight', () => {
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('applies a policy from its publication until it is archived', async () => {
+  it('applies a policy from its publication until its archiving', async () => {
     expect((await ask({ tool: 'later' })).reason_code).toBe('policy.no_match');
     await gateway.publish(rule('allow', 'later'));
     expect((await ask({ tool: 'later' })).decision).toBe('allow');
@@ -80,7 +80,7 @@ describe('preflight', () => {
     expect((await ask({ tool: 'later' })).reason_code).toBe('policy.no_match');
   });
 
-  it('uses no policy or agent of another tenant', async () => {
+  it('uses no policy and no agent of another tenant', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const answer = await ask({}, stranger);
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'policy.no_match' });
@@ -97,7 +97,7 @@ describe('preflight', () => {
 });
 
 describe('the mode of a preflight request', () => {
-  it('monitor or warn reports the decision and does not enforce it', async () => {
+  it('monitor and warn report the decision and do not enforce it', async () => {
     expect(await ask({ tool: 'shell', mode: 'monitor' })).toMatchObject({
       decision: 'deny',
       enforced: false,
@@ -161,7 +161,7 @@ describe('a registered tool', () => {
     await gateway.owner.call(ingestTool, { body: { manifest } });
   });
 
-  it('accepts only arguments that its approved schema accepts', async () => {
+  it('accepts only arguments that match its approved schema', async () => {
     expect((await ask({ tool: 'typed' })).decision).toBe('allow');
     expect(await ask({ tool: 'typed', args: { amount: 'five' } })).toMatchObject({
       decision: 'deny',

@@ -92,7 +92,7 @@ describe('while the bus cannot guarantee single use', () => {
   });
   afterAll(() => gateway.close());
 
-  it('a passport that was issued before the bus lost its data is refused', async () => {
+  it('a passport is refused if it was issued before the bus lost its data', async () => {
     const { signingKeys, clock } = gateway.services;
     const claims = buildClaims({
       issuer: 'sallyport',

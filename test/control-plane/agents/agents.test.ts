@@ -132,7 +132,7 @@ describe('a passport for an agent', () => {
     expect(error.code).toBe('passport.ttl_invalid');
   });
 
-  it('is issued for no other agent if the caller’s key is bound to an agent', async () => {
+  it('is refused if the caller’s key is bound to another agent', async () => {
     const { agent_id } = await register({ name: 'bound' });
     const { agent_id: another } = await register({ name: 'another' });
     const bound = await gateway.as({ role: 'agent', agentId: agent_id, principal: 'bot' });
@@ -144,7 +144,7 @@ describe('a passport for an agent', () => {
     expect(asAnother.code).toBe('passport.user_mismatch');
   });
 
-  it('is not issued if the caller’s key has role agent but is bound to no agent', async () => {
+  it('is refused if the caller’s key has role agent but is bound to no agent', async () => {
     const { agent_id } = await register({ name: 'unbound' });
     const unbound = await gateway.as({ role: 'agent' });
     const error = await refusalOf(issue({ agent_id, requested_tools: ['a.b'] }, unbound));

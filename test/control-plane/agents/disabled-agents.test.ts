@@ -187,7 +187,7 @@ describe('the agent operations', () => {
     ['owner', 'admin', true],
     ['developer', 'developer', true],
   ] as const)(
-    'allows a %s to enable an agent that an %s disabled: %s',
+    'allow a %s to enable an agent that an %s disabled: %s',
     async (enabler, disabler, allowed) => {
       const id = await newAgent();
       await set(id, true, await gateway.as({ role: disabler }));

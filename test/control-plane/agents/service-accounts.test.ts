@@ -165,14 +165,14 @@ describe('a service account', () => {
     expect([withNew.status, withOld.status]).toEqual([200, 401]);
   });
 
-  it('is a different principal from any person, and no person can have its name', async () => {
+  it('is a different principal from every person, and no person can have the account’s name', async () => {
     const key = await gateway.api.key();
     const body = { name: 'x', role: 'agent', principal: 'service-account:sa_1' };
     const answer = await api.send('POST', '/api/v1/keys', { key, body });
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('loses its access when it expires or when the key that created it is revoked', async () => {
+  it('loses access when it expires or when the key that created it is revoked', async () => {
     const { clock } = gateway.services;
     const inMinutes = (minutes: number) => new Date(clock.now() + minutes * 60_000);
     const admin = await gateway.as({ role: 'admin', expiresAt: inMinutes(10) });

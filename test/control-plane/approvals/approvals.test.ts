@@ -28,7 +28,7 @@ const passport: ApprovalDesk['passport'] = (hash) => desk.passport(hash);
 const stored: ApprovalDesk['stored'] = (id) => desk.stored(id);
 
 describe('requesting an approval', () => {
-  it('opens an approval for an action, and returns the same one for the same action', async () => {
+  it('opens an approval for an action, and returns this approval again for the same action', async () => {
     const { asked, id } = await request();
     expect(Number.isInteger(id)).toBe(true);
     const again = await gateway.owner.call(preflight, { body: asked });
@@ -219,7 +219,7 @@ describe('deciding an approval', () => {
     }
   });
 
-  it('requires a higher role after an escalation, and a person who did not escalate', async () => {
+  it('requires a higher role after an escalation, and excludes the person who escalated', async () => {
     const { id } = await request();
     await decide(id, { action: 'escalate' }, admin);
     expect((await refusalOf(decide(id, { action: 'approve' }))).code).toBe(
@@ -232,7 +232,7 @@ describe('deciding an approval', () => {
     });
   });
 
-  it('waits until the user authenticates again if a decider requires this', async () => {
+  it('is refused until the user authenticates again, if a decider requires this', async () => {
     const { asked, id } = await request();
     const old = await passport(null);
     gateway.services.clock.advance(1_000);
@@ -265,7 +265,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, { action: 'approve' })).toMatchObject({ status: 'approved' });
   });
 
-  it('waits until the tool is approved again if a decider requires this', async () => {
+  it('is refused until the tool is approved again, if a decider requires this', async () => {
     const { id } = await request({ tool: 'typed' });
     await decide(id, { action: 'require_tool_reapproval' });
     const early = await refusalOf(decide(id, { action: 'approve' }));
@@ -298,7 +298,7 @@ describe('deciding an approval', () => {
     expect(error.code).toBe('args.schema_invalid');
   });
 
-  it('refuses a row whose action was changed in the database', async () => {
+  it('refuses an approval whose action was changed in the database', async () => {
     const { id } = await request();
     const { db } = gateway.services;
     await db.approval.update({ where: { id }, data: { resource: 'payment:harmless' } });

@@ -159,7 +159,7 @@ describe('the right to decide an approval', () => {
     },
   );
 
-  it('is denied to the requesting agent, by its id, by its name as a principal, and by a key bound to it', async () => {
+  it('is denied to the requesting agent: by id, by name as a principal, and with a key bound to the agent', async () => {
     const { id } = await desk.request();
     const { api } = desk.gateway;
     const keys = await Promise.all([

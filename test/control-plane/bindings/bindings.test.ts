@@ -110,7 +110,7 @@ describe('bindings that cover the same calls', () => {
     expect(await list(tenant)).toHaveLength(1);
   });
 
-  it('are accepted if one is more specific, or if the method, host or port differs', async () => {
+  it('are accepted if one binding is more specific, or if the method, host or port differs', async () => {
     expect((await put('many', 'one', http({ path: '/a/{x}' }))).status).toBe(200);
     for (const [name, body] of Object.entries({
       literal: http({ path: '/a/b' }),

@@ -173,7 +173,7 @@ describe('a ledger that is too long to be verified at once', () => {
     return { reasons: findings.map(({ reason }) => reason), evidence };
   };
 
-  it('is verified from the end of the previous verification', async () => {
+  it('is verified from the position where the previous verification stopped', async () => {
     const { services } = stage.gateway;
     await verifyChain(services, 'default');
     await stage.ask();
@@ -196,7 +196,7 @@ describe('a ledger that is too long to be verified at once', () => {
     expect((await state()).reasons).toEqual(['verification_stale']);
   });
 
-  it('is reported with a problem that an earlier verification found, and with missing acknowledged events', async () => {
+  it('is reported with a problem that an earlier verification found, and with acknowledged events that are missing', async () => {
     const { services } = stage.gateway;
     await changeVerification(services, 'default', (before) => ({ ...before, lostPosition: 99 }));
     expect((await state()).reasons).toContain('evidence_lost');
@@ -233,7 +233,7 @@ describe('rows that were changed directly in the database', () => {
 });
 
 describe('the compliance report', () => {
-  it('is signed with the report key (ES256), and one changed word invalidates the signature', async () => {
+  it('is signed with the report key (ES256), and a change of one word invalidates the signature', async () => {
     const report = await stage.report();
     const { signingKeys } = stage.gateway.services;
     const keys = verificationKeys(await signingKeys.publicKeys('default', 'report'));

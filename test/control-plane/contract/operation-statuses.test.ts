@@ -91,14 +91,14 @@ describe.each(contractRows.map((row) => [row.name, row] as const))('%s', (_name,
   const cases = casesOf(row, operation);
   const responses = responsesOf(row);
 
-  it('declares its callers, and every status that the contract lists', () => {
+  it('declares its callers and every status that the contract lists for it', () => {
     expect(operation.auth).toBe(row.auth);
     if (row.permission !== undefined) expect(operation.permission).toBe(row.permission);
     const said = Object.keys(responses).map(Number);
     expect(row.statuses.filter((status) => !said.includes(status))).toEqual([]);
   });
 
-  it('has a case for every status and every reason code that it declares', () => {
+  it('has a test case for every status and every reason code that it declares', () => {
     const statuses = new Set(cases.map(({ status }) => status));
     const declared = Object.keys(responses).map(Number);
     expect([...row.statuses, ...declared].filter((status) => !statuses.has(status))).toEqual([]);

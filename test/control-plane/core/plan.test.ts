@@ -95,7 +95,7 @@ describe('the limits of a plan', () => {
     expect(await createAgent(key, 'more')).toMatchObject(refused('agents', 'enterprise'));
   });
 
-  it('count disabled agents, and do not prevent a new registration of an existing agent', async () => {
+  it('count disabled agents, and do not prevent registering an existing agent again', async () => {
     const { id, key } = await tenant('free', { agents: 5 });
     await gateway.services.db.agent.updateMany({
       where: { tenantId: id },

@@ -41,7 +41,7 @@ describe('a stored credential', () => {
     }
   });
 
-  it('is added to the calls that it is bound to, and to no other call', async () => {
+  it('is added only to the calls that it is bound to', async () => {
     await store(
       't2',
       body({ bind: { tools: ['payments.*'], hosts: ['API.Payments.Example:443'] } }),
@@ -155,7 +155,7 @@ describe('a removed credential', () => {
     api.send('DELETE', `/api/v1/credentials/${id}`, { key: await api.key({ tenantId, role }) });
   const call = { tool: 'payments.refund', host: 'api.payments.example' };
 
-  it('is deleted with its secret, recorded, and added to no call', async () => {
+  it('is deleted together with its secret, is added to no call, and the removal is recorded', async () => {
     const { body: stored } = await store('r1', body());
     const removed = await remove('r1', stored?.id);
     expect([removed.status, removed.body]).toEqual([
@@ -289,7 +289,7 @@ describe('a malformed credential', () => {
     ['bound to no tool', body({ bind: { tools: [], hosts: ['a.example'] } })],
     ['without a secret', body({ secret: '' })],
     ['with a field that does not exist', body({ secrte: 'x' })],
-  ])('is refused if it is a credential %s', async (_what, wanted) => {
+  ])('is refused if it is %s', async (_what, wanted) => {
     const answer = await store('wrong', wanted);
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'args.schema_invalid']);
     expect(answer.text).not.toContain('hunter2');

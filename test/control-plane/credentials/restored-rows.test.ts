@@ -165,7 +165,7 @@ describe('an older version of a credential that is restored directly in the data
   });
 });
 
-it('a deleted credential row that is restored is not used if its name was stored again in between', async () => {
+it('a credential row that was deleted and restored in the database is not used if its name was stored again in between', async () => {
   const { id } = await store('a-deleted');
   await keep(id);
   await sql(`delete from credential where id = '${id}'`);

@@ -61,7 +61,7 @@ it.each([
   ]);
 });
 
-it('suggests no host if none is similar', async () => {
+it('a credential for an unknown host gets no suggestion if no known host is similar', async () => {
   expect(await store({ hosts: ['nowhere.test'] })).toEqual([
     'bind.hosts: no binding has the host "nowhere.test"; bind its calls, or check how it is written, with the port',
   ]);

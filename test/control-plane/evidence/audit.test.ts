@@ -162,7 +162,7 @@ describe('the audit trail', () => {
     }
   });
 
-  it('verifies the newest 10,000 events of a chain and the events on the page; an export is limited to 10,000', async () => {
+  it('verifies the newest 10,000 events of a chain and the events on the page; an export has at most 10,000 events', async () => {
     const { get, list, damage } = await aLedger(Array.from({ length: 10_005 }, () => change()));
     const chain = { chain_id: 'policies:default', length: 10_005, verified: 10_000, ok: true };
     expect((await list()).chains).toEqual([chain]);
@@ -188,7 +188,7 @@ describe('an export of the audit trail', () => {
   const odd = '=cmd|\'/c calc\'!A1,"q"\n<b>*|';
 
   it.each(['json', 'csv', 'md'])(
-    'as %s verifies, and fails to verify if one byte changes',
+    'verifies as %s, and fails to verify if one byte changes',
     async (format) => {
       const { get, keys } = await aLedger([
         change({ data: { by: odd } }),
@@ -216,7 +216,7 @@ describe('an export of the audit trail', () => {
     },
   );
 
-  it('contains the events of the trail, their chains, and the record of the export itself', async () => {
+  it('contains the events of the trail, the state of their chains, and the record of the export itself', async () => {
     const { get, list } = await aLedger([change(), anEvent(), change({ type: 'key.created' })]);
     const { body } = await get('/export', { type: 'key.created' });
     const parsed = exportAudit.success.schema?.parse(body) ?? expect.fail('no schema');

@@ -166,7 +166,7 @@ describe('listing events', () => {
     );
   });
 
-  it('finds a tool whose name is longer than its index column', async () => {
+  it('finds a tool whose name is longer than the index column', async () => {
     const tool = `mcp.${'x'.repeat(450)}`;
     await ledger.seal('long', anEvent({ tool }));
     expect((await list({ tool }, 'long')).events).toMatchObject([{ tool }]);

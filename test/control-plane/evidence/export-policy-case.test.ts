@@ -114,7 +114,7 @@ describe('the export of a stored decision as a policy case', () => {
     expect(expected).toMatchObject({ decision: 'deny', reason_code: 'passport.malformed' });
   });
 
-  it('contains one case, whatever names an agent sends', async () => {
+  it('contains exactly one case, whatever names an agent sends', async () => {
     const { evidence_event_id: id } = await stage.ask({
       resource: 'x: y\n  - name: "injected"\n#',
       goal: '\ncases: []\n--- # ',

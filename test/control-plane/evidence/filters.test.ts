@@ -55,7 +55,7 @@ it('a time in any time zone that exists is accepted in a time filter', async () 
 
 describe('the filter decision', () => {
   it.each(['events', 'stream', 'export'])(
-    'refuses an unknown value and lists the accepted ones: /v1/evidence/%s',
+    'refuses an unknown value and lists the accepted values: /v1/evidence/%s',
     async (name) => {
       const path = `/api/v1/evidence/${name}?decision=dney`;
       const answer = await api.send('GET', path, { key });

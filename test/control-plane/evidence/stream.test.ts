@@ -251,7 +251,7 @@ function defined(given: object): Record<string, string> {
 }
 
 describe('an open event stream', () => {
-  it('sends keep-alives with its position, so that a client that received no event resumes without loss', async () => {
+  it('sends keep-alives with its position, so that a client without events resumes without loss', async () => {
     const { follow, seal } = await aTenant();
     await seal(2);
     const rare = await follow({ query: { tool: 'rare' } });

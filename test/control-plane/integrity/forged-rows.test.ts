@@ -88,7 +88,7 @@ describe('a row has no effect on decisions if it was changed directly in the dat
     await expectRefused({ table: 'policy', id, sql, ask: stage.decide() });
   });
 
-  it('a policy whose rules differ from the published ones', async () => {
+  it('a policy whose rules differ from the published rules', async () => {
     const sql = `update policy set policy_hash = 'sha256:${'1'.repeat(64)}' where id = 1`;
     await expectRefused({ table: 'policy', id: '1', sql, ask: stage.decide() });
   });

@@ -60,7 +60,7 @@ function forgedRemoval(name: string, id: string = newId('ev', Date.now())): stri
 }
 
 describe('a binding that was deleted in the database', () => {
-  it('denies all actions of its tenant, even if an outbox row is forged that records its removal', async () => {
+  it('denies all actions of the tenant, even if an outbox row that records the removal is forged', async () => {
     await put('forged');
     const sql = [forgedRemoval('forged'), `delete from binding where name = 'forged'`];
     expect(await swept(['binding'], ...sql)).toEqual(closed);
@@ -76,7 +76,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('forged');
   });
 
-  it('denies all actions of its tenant, even if a tombstone is forged for it', async () => {
+  it('denies all actions of the tenant, even if a tombstone for the binding is forged', async () => {
     await put('buried');
     const insert = `insert into binding_removal (tenant_id, name, event_id, removed_at, mac)
       values ('default', 'buried', 'ev_x', now(), repeat('a', 64))`;
@@ -85,7 +85,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('buried');
   });
 
-  it('denies all actions of its tenant, even if the tombstone of an earlier removal is restored', async () => {
+  it('denies all actions of the tenant, even if the tombstone of an earlier removal is restored', async () => {
     const { pool } = gateway.services;
     await put('again');
     await remove('again');
@@ -99,7 +99,7 @@ describe('a binding that was deleted in the database', () => {
     await pool.query('drop table earlier');
   });
 
-  it('denies all actions of its tenant, even if an earlier tombstone is restored and its event is forged', async () => {
+  it('denies all actions of the tenant, even if an earlier tombstone is restored and the event of its removal is forged', async () => {
     const { pool } = gateway.services;
     await put('anew');
     await remove('anew');
@@ -120,7 +120,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('anew');
   });
 
-  it('denies all actions of its tenant, even if an earlier tombstone and its outbox row are restored unchanged', async () => {
+  it('denies all actions of the tenant, even if an earlier tombstone and the outbox row of its event are restored unchanged', async () => {
     const { pool } = gateway.services;
     await pool.query(`create table seen as table event_outbox;
       create function see() returns trigger language plpgsql as
@@ -174,7 +174,7 @@ describe('a binding that was deleted in the database', () => {
   });
 });
 
-it('a removed binding leaves a tombstone, and its tenant’s actions are denied if the tombstone is deleted', async () => {
+it('a removed binding leaves a tombstone, and all actions of the tenant are denied if the tombstone is deleted', async () => {
   await put('left');
   await remove('left');
   await sweepRows(gateway.services);

@@ -59,7 +59,7 @@ describe('a new key', () => {
     expect(row).toMatchObject({ role: 'auditor', scope: 'tenant', principal: 'reader' });
   });
 
-  it('is recorded in an event that does not contain it', async () => {
+  it('is recorded in an event that does not contain the key', async () => {
     const made = await make({ principal: 'alice' }, { name: 'proved', role: 'agent' });
     const event = (await events('key.created')).find(({ data }) => data.key_id === made.id);
     expect(event?.data).toMatchObject({ by: 'alice', name: 'proved', role: 'agent' });
@@ -148,7 +148,7 @@ describe('a key', () => {
     });
   });
 
-  it('is refused as soon as its revocation is confirmed, also while it is in use', async () => {
+  it('is refused as soon as its revocation is confirmed, even while it is in use', async () => {
     const made = await make({}, { role: 'auditor' });
     expect((await listWith(made.key)).status).toBe(200);
     const owner = await api.client({ principal: 'alice' });
@@ -213,7 +213,7 @@ describe('a key', () => {
     expect((await listWith('apk_dev_other')).status).toBe(401);
   });
 
-  it('stores approximately when it was last used', async () => {
+  it('stores the approximate time of its last use', async () => {
     const key = await api.key({ tenantId: 'used' });
     await listWith(key);
     await expect
@@ -223,7 +223,7 @@ describe('a key', () => {
 });
 
 describe('rotating a signing key', () => {
-  it('retires the active key, keeps it for verification, and is recorded in the ledger', async () => {
+  it('retires the active key, keeps the retired key for verification, and is recorded in the ledger', async () => {
     const owner = await api.client({ tenantId: 'rotating' });
     const before = await services.signingKeys.active('rotating', 'report');
     const rotated = await owner.call(contract.rotateSigningKey);

@@ -55,7 +55,7 @@ const decisionOn = async (tenantId: string, more: object = {}) => {
 };
 
 describe('a kill switch', () => {
-  it('is listed, published and recorded when it is armed and when it is disarmed', async () => {
+  it('is listed and published while it is armed, and both arming and disarming are recorded', async () => {
     const armed = await arm('t1', { kind: 'block_tool', tool: 'payments.*' });
     expect(armed.status).toBe(201);
     expect(armed.body).toMatchObject({

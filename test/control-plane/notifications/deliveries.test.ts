@@ -143,7 +143,7 @@ describe('a webhook receiver', () => {
     expect((await refusalOf(drain('msg_none'))).code).toBe('delivery.not_found');
   });
 
-  it('that sends Retry-After is retried after that time', async () => {
+  it('that sends Retry-After gets the next attempt after that time', async () => {
     answer(429, { 'retry-after': '600' });
     await desk.request();
     await drain();
@@ -155,7 +155,7 @@ describe('a webhook receiver', () => {
     expect(await drain()).toMatchObject({ delivered: 1 });
   });
 
-  it('that redirects is not followed', async () => {
+  it('cannot redirect a message to another address', async () => {
     answer(302, { location: urlOf(receiver) });
     await desk.request();
     expect(await drain()).toMatchObject({ rescheduled: 1 });
@@ -283,7 +283,7 @@ describe('a webhook URL', () => {
     expect(receiver.seen).toEqual([]);
   });
 
-  it('is displayed as its host only, and its secret is never displayed again', async () => {
+  it('is displayed as its host only, and the webhook’s secret is never displayed again', async () => {
     const shown = await desk.gateway.owner.call(getWebhook);
     expect(shown).toMatchObject({ host: `127.0.0.1:${receiver.port}`, status: 'active' });
     expect(JSON.stringify(shown)).not.toContain('/hook');
@@ -320,7 +320,7 @@ describe('a webhook URL', () => {
     expect(again.code).toBe('integration.not_found');
   });
 
-  it('is invisible to other tenants, and so are its deliveries', async () => {
+  it('is invisible to other tenants, and so are the deliveries to it', async () => {
     await desk.request();
     const stranger = await desk.gateway.as({ tenantId: 'other' });
     expect((await refusalOf(stranger.call(getWebhook))).code).toBe('integration.not_found');

@@ -52,7 +52,7 @@ describe('issuing a passport', () => {
     expect(verified.payload).toEqual(claims);
   });
 
-  it('stores the passport and seals its issue', async () => {
+  it('stores the passport and seals the event of its issue', async () => {
     const { jti, evidence_id } = await issue({ agent_id: 'agent-sealed' });
     const { db } = gateway.services;
     const where = { tenantId_jti: { tenantId: 'default', jti } };
@@ -61,7 +61,7 @@ describe('issuing a passport', () => {
     expect(row).toMatchObject({ type: 'passport.issued', chainId: 'agent:agent-sealed' });
   });
 
-  it('refuses a tenant other than the key’s', async () => {
+  it('refuses a tenant other than the tenant of the key', async () => {
     const error = await refusalOf(issue({ tenant_id: 'other' }));
     expect(error.code).toBe('tenant.mismatch');
     expect(error.details).toMatchObject({ status: 403 });
@@ -148,7 +148,7 @@ describe('verifying a passport', () => {
     expect(codes(report)).toEqual(['passport.signature_invalid']);
   });
 
-  it('reports another tenant’s passport as such, without its claims', async () => {
+  it('reports that a passport belongs to another tenant, without its claims', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const { passport } = await issue();
     const report = await verify({ passport }, stranger);
@@ -234,7 +234,7 @@ describe('the JWKS of passport keys', () => {
     }
   });
 
-  it('contains a retired key as long as a passport that it signed can be valid', async () => {
+  it('contains a retired key for as long as a passport signed with this key can be valid', async () => {
     const { services } = gateway;
     const kids = async () => (await gateway.owner.call(getPassportJwks)).keys.map(({ kid }) => kid);
     const { passport } = await issue({ ttl_seconds: 3600 });

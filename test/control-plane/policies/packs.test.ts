@@ -221,13 +221,13 @@ describe('installing a policy pack', () => {
     expect(policies[0]?.policy.lifecycle).toBe('published');
   });
 
-  it('is refused for an unknown pack, with the names of the existing ones', async () => {
+  it('is refused for an unknown pack, with the names of the existing packs', async () => {
     const error = await refusalOf(install({ pack: '../packs/payments' }));
     expect(error.code).toBe('policy.pack_not_found');
     expect(error.message).toContain('read-only');
   });
 
-  it('with publish is refused for a key without the publish permission, and nothing is stored', async () => {
+  it('is refused if a key without the publish permission requests publish; nothing is stored', async () => {
     const developer = await gateway.as({ role: 'developer' });
     const before = await gateway.services.db.policy.count();
     const error = await refusalOf(install({ pack: 'data-export', publish: true }, developer));

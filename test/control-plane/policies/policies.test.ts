@@ -95,7 +95,7 @@ describe('creating a policy', () => {
     expect(message).toContain('==, !=');
   });
 
-  it('is refused with publish for a key without the publish permission, and nothing is stored', async () => {
+  it('is refused if a key without the publish permission requests publish; nothing is stored', async () => {
     const developer = await gateway.as({ role: 'developer' });
     const before = await gateway.services.db.policy.count();
     const body = { name: 'Refunds', rules_json: definition(), publish: true };

@@ -68,7 +68,7 @@ describe('the publisher', () => {
     expect((await stage.onBus('policies')).body.policies).toHaveLength(1);
   });
 
-  it('publishes the documented content of each section, and nothing of another tenant', async () => {
+  it('publishes the documented content of each section, and no data of another tenant', async () => {
     const other = await SyncWorld.open({
       store: stage.store,
       bus: stage.bus,

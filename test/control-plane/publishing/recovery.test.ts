@@ -26,7 +26,7 @@ describe('a bus that lost or changed published sections', () => {
     await stage.world.sidecar(`sc-${stage.tenants}`, await stage.world.agent());
   });
 
-  it('is filled again after a flush, with versions above all earlier ones', async () => {
+  it('is filled again after a flush, with higher versions than any earlier version', async () => {
     const running = stage.publisher({ roundMs: 1 });
     await running.round();
     const held = await stage.replica(`sc-${stage.tenants}`);
@@ -73,7 +73,7 @@ describe('a bus that lost or changed published sections', () => {
         );
       },
     ],
-  ])('gets a correct section again if one was %s', async (_what, tamper) => {
+  ])('gets a correct section again if a section was %s', async (_what, tamper) => {
     const running = stage.publisher({ auditMs: 0, roundMs: 1 });
     await running.round();
     await tamper();

@@ -134,7 +134,7 @@ describe('an approval in the section of its sidecar', () => {
     nextId += 1_000;
   });
 
-  it('is published as pending to this sidecar only', async () => {
+  it('is published as pending, and only to the sidecar that requested it', async () => {
     const { id } = await approval({ status: 'pending' });
     await approval({ status: 'pending', sidecar: 'sc_2', digest: 'sha256:other' });
     expect(await delivered()).toEqual([

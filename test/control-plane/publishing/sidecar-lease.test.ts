@@ -38,7 +38,7 @@ afterEach(() => endStage(stage));
 const lease = async () => passportOf(stage, (await ownSection(stage)).body.lease);
 
 describe('a lease', () => {
-  it('is issued to a live sidecar for its agent, user and audience, stored and recorded', async () => {
+  it('is stored, recorded, and issued to a live sidecar for its agent, user and audience', async () => {
     await stage.running.round();
     const claims = await lease();
     const nowSeconds = Math.floor(stage.clock.now() / 1000);
@@ -82,7 +82,7 @@ describe('a lease', () => {
     expect(await store.db.passport.count()).toBe(2);
   });
 
-  it('is issued once if several control planes find it due', async () => {
+  it('is issued once if several control planes find at the same time that it is due', async () => {
     const others = Array.from({ length: 4 }, () => stage.world.publisher());
     stage.ending.push(...others.map((one) => () => one.close()));
     await Promise.all([stage.running, ...others].map((one) => one.round()));

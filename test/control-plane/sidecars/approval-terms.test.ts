@@ -145,7 +145,7 @@ describe('an approval that a sidecar requests', () => {
     expect(await gateway.services.db.approval.count()).toBe(before);
   });
 
-  it('is refused for a version of the tool that is not the registered one', async () => {
+  it('is refused for a version of the tool that differs from the registered version', async () => {
     const one = action('plain');
     const manifestHash = `sha256:${'1'.repeat(64)}`;
     const verdict = claimed(weakest, { toolManifestHash: manifestHash });

@@ -97,7 +97,7 @@ describe('an approval requested by a sidecar', () => {
     expect((await refusalOf(open(one, sidecar, digest))).code).toBe('approval.invalid');
   });
 
-  it('is refused if the digest covers arguments that differ from the displayed ones', async () => {
+  it('is refused if the digest covers arguments that differ from the displayed arguments', async () => {
     const one = action();
     const digest = digestOf({ ...one, args: { amount: 4000 } }, undefined);
     expect((await refusalOf(open(one, sidecar, digest))).code).toBe('approval.invalid');

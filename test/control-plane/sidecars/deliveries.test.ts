@@ -70,7 +70,7 @@ it('the delivery of a new version is recorded, and a delivery to another sidecar
   expect(await delivered()).toHaveLength(1);
 });
 
-it('one delivery is recorded for many concurrent requests of a sidecar', async () => {
+it('many concurrent requests of a sidecar are recorded as one delivery', async () => {
   const answers = await Promise.all(
     Array.from({ length: 8 }, () => sidecar.controlPlane.credentials()),
   );

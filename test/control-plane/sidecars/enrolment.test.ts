@@ -155,7 +155,7 @@ describe('an enrolled key', () => {
 });
 
 describe('the list of sidecars', () => {
-  it('contains each sidecar with its last report, for its tenant only', async () => {
+  it('contains each sidecar of the caller’s tenant with its last report', async () => {
     const sidecar = await enrolledSidecar(gateway, agentId);
     const report = {
       versions: { policies: 2 },

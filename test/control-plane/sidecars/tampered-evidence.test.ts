@@ -151,7 +151,7 @@ describe('a batch in an unexpected order', () => {
     expect(await typesOf(sidecar)).toEqual([]);
   });
 
-  it('is sealed once if it overlaps an earlier one', async () => {
+  it('is sealed once if it overlaps an earlier batch', async () => {
     const all = records(6).map(lineOf);
     const first = await send(all.slice(0, 4));
     await send(all);

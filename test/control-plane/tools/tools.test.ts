@@ -148,7 +148,7 @@ describe('deciding on a changed tool', () => {
     });
   });
 
-  it('with a denial rejects the version, also when it is submitted again', async () => {
+  it('rejects the version after a denial, even if the version is submitted again', async () => {
     const { approval_request_id } = await drift('denied');
     await decide(approval_request_id, 'deny');
     expect(await stored('denied')).toMatchObject({ approvalStatus: 'rejected' });

@@ -99,7 +99,7 @@ describe('backtesting a candidate policy', () => {
     expect(report).toMatchObject({ examined: 1, unknown: 0, changed: 0 });
   });
 
-  it('reports a result that depends on an unknown argument value as unknown', async () => {
+  it('reports a decision as unknown if it depends on an argument whose value is unknown', async () => {
     const large = { ...rule('deny', 'pay'), when: { all: [tool('pay'), over(10)] } };
     const { report, ids } = await judgedAgain(
       [{ args: { amount: 5 } }, { args: { amount: 5_000 } }, { args: { amount: '5000' } }],
@@ -171,7 +171,7 @@ describe('backtesting a candidate policy', () => {
     expect(report.counts).toEqual({ 'allow→warn': 1 });
   });
 
-  it('replaces the published policy of its id, and keeps the others', async () => {
+  it('replaces the published policy with the candidate’s id, and keeps the other policies', async () => {
     const guard = { id: 'guard', version: 1, rules: [rule('deny', 'pay')] };
     const { report } = await judgedAgain([{ tool: 'pay' }, { tool: 'mail' }], guard);
     expect(report.counts).toEqual({ 'allow→deny': 1 });

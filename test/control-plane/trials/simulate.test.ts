@@ -98,7 +98,7 @@ describe('simulating', () => {
     });
   });
 
-  it('uses the mode of the tenant unless the body or the action names one', async () => {
+  it('uses the mode of the tenant unless the body or the action names a mode', async () => {
     const action = stage.action({ tool: 'shell' });
     expect(await one(action)).toMatchObject({ decision: 'deny', mode: 'enforce', enforced: true });
     const setMode = (mode: 'monitor' | 'enforce') =>

@@ -88,7 +88,7 @@ describe('a usage budget at the control plane', () => {
     expect(added).toEqual([{ amount: 60 }, undefined, { amount: 40 }, {}, undefined]);
   });
 
-  it('counts repeats with one idempotency key once', async () => {
+  it('counts repeats with one idempotency key only once', async () => {
     const again = { idempotency_key: `key ${agentId}` };
     await Promise.all([1, 2, 3, 4].map(() => ask(again)));
     const more = await Promise.all([1, 2, 3, 4, 5].map(() => ask()));
@@ -173,7 +173,7 @@ describe('a call whose sealing failed and whose response is stored under its ide
     expect((await ask()).decision).toBe('deny');
   }, 30_000);
 
-  it('is counted once if its event is sealed before the repeat', async () => {
+  it('is counted once if the event of the call is sealed before the repeat', async () => {
     const again = { idempotency_key: `late ${agentId}` };
     await ledgerAway(() =>
       expect(ask(again)).rejects.toMatchObject({ code: 'evidence.seal_failed' }),

@@ -116,7 +116,7 @@ describe('an export', () => {
     },
   );
 
-  it('does not contain events that were sealed after it began', async () => {
+  it('does not contain events that were sealed after the export began', async () => {
     const response = await fetch(`${api.origin}/api/v1/evidence/export`, {
       headers: { authorization: `Bearer ${key}` },
     });
@@ -167,7 +167,7 @@ describe('an export', () => {
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'request.invalid']);
   });
 
-  it('requires the permission to export, not only to read', async () => {
+  it('requires the permission to export; the permission to read is not sufficient', async () => {
     for (const role of ['developer', 'approver', 'agent', 'gateway'] as const) {
       expect((await get('export', await api.key({ role }))).status).toBe(403);
     }

@@ -46,7 +46,7 @@ describe('a cursor', () => {
     }
   });
 
-  it('is refused if it is any other text', () => {
+  it('is refused if it is a text that is not a cursor', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 100 }), (text) => {
         expect(() => readCursor(vault, 't', text)).toThrow(invalid);

@@ -31,7 +31,7 @@ describe('while the ledger is not writable', () => {
   });
   afterEach(() => gateway.close());
 
-  it('an unsealed event is listed with its error, and is sealed at once on request', async () => {
+  it('an unsealed event is listed with its error, and is sealed at once when a retry is requested', async () => {
     expect(await waiting()).toEqual({
       count: 0,
       oldest: null,

@@ -116,7 +116,7 @@ describe('the age of the oldest event without a checkpoint', () => {
 });
 
 describe('a webhook with `checkpoints: true`', () => {
-  it('receives each checkpoint once with its whole text; other webhooks receive none', async () => {
+  it('receives the whole text of each checkpoint once; other webhooks receive no checkpoints', async () => {
     const receiver = await startUpstream();
     try {
       const tenantId = await tenantWith(3);
@@ -143,7 +143,7 @@ describe('a webhook with `checkpoints: true`', () => {
     }
   });
 
-  it('does not prevent the signing of checkpoints if its settings cannot be read', async () => {
+  it('does not prevent the signing of checkpoints if the webhook’s settings cannot be read', async () => {
     const tenantId = await tenantWith(1);
     await services.db.install.create({
       data: { id: 'in_1', tenantId, channel: 'webhook', sealed: '{}', createdBy: 'test' },
@@ -212,7 +212,7 @@ describe('a witness', () => {
     ]);
   });
 
-  it('receives a proof from the size that it signed last, even if that size is no longer stored', async () => {
+  it('receives a proof from the size that it signed last, even if the database lost that signature', async () => {
     const tenantId = await known(3);
     await round();
     await tamper(database.url, `DELETE FROM evidence_cosignature WHERE tenant_id = '${tenantId}'`);

@@ -144,7 +144,7 @@ describe('a checkpoint is not signed', () => {
     await expectFork(/rows are not those/);
   });
 
-  it('if the previous checkpoint was replaced by one that a foreign key signed', async () => {
+  it('if the previous checkpoint was replaced by a checkpoint that a foreign key signed', async () => {
     const key = generateSigningKey();
     await rewriteFrom(100, await ownKey());
     const root = Buffer.alloc(32, 7);
@@ -153,7 +153,7 @@ describe('a checkpoint is not signed', () => {
     await expectFork(/stored checkpoint is not signed/);
   });
 
-  it('if the previous checkpoint was replaced by one that another tenant’s key signed', async () => {
+  it('if the previous checkpoint was replaced by a checkpoint that another tenant’s key signed', async () => {
     const other = await services.signingKeys.active('another', 'checkpoint');
     const root = Buffer.alloc(32, 7);
     const note = signCheckpoint({ origin: `sallyport/t/${tenantId}`, size: 300, root }, other);

@@ -89,7 +89,7 @@ describe('a proof', () => {
     expect(fresh.checkpoint).toContain('\n5\n');
   });
 
-  it('for a size without a checkpoint contains none; a consistency proof links this size to a checkpoint', async () => {
+  it('contains no checkpoint for a size without one; a consistency proof links this size to a checkpoint', async () => {
     const tenantId = await tenantWith(9);
     const { root } = await checkpointNow(services, tenantId);
     const client = await api.client({ tenantId });

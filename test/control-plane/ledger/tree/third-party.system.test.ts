@@ -121,7 +121,7 @@ describe('the Go packages tlog and note', () => {
     expect(report).toMatchObject({ size: 70, entries: 70, inclusion: 3 });
   });
 
-  it('reject the entries of a ledger whose rows were changed after it was signed', async () => {
+  it('reject the entries of a ledger whose rows were changed after a checkpoint was signed', async () => {
     await sealed('changed', 40);
     const key = await api.key({ tenantId: 'changed' });
     const { text } = await api.send('GET', '/api/v1/evidence/checkpoint', { key });

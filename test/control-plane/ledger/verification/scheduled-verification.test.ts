@@ -63,7 +63,7 @@ async function told(): Promise<readonly { readonly type: string; readonly data: 
 }
 
 describe('scheduled verification of a ledger', () => {
-  it('verifies the whole ledger first, then new events, and reports its position', async () => {
+  it('verifies the whole ledger first, then only new events, and reports the verified position', async () => {
     await seal(5);
     await verifyDue(gateway.services);
     const first = await state();

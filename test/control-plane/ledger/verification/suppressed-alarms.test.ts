@@ -83,7 +83,7 @@ const another = (): Promise<TestServices> => {
 };
 
 describe('a rollback of the ledger', () => {
-  it('is recorded and sent to the webhook, even if Redis already contains its deduplication key', async () => {
+  it('is recorded and sent to the webhook, even if Redis already contains the alarm’s deduplication key', async () => {
     await claim(`alarm:evidence.rolled_back:${lost.position} ${lost.treeRoot}`);
     await lose();
     await lose();
@@ -131,7 +131,7 @@ describe('a failed verification of the ledger', () => {
     });
   const kind = 'evidence.chain_verification_failed';
 
-  it('is sent to the webhook once in an hour, even if Redis already contains its deduplication key', async () => {
+  it('is sent to the webhook once in an hour, even if Redis already contains the alarm’s deduplication key', async () => {
     await claim(`alarm:chain_verification_failed:${key}`);
     await fail();
     await fail();
@@ -171,7 +171,7 @@ describe('a failed verification of the ledger', () => {
   });
 });
 
-it('a fork of the ledger is recorded and sent, even if a database writer inserted the id of its event', async () => {
+it('a fork of the ledger is recorded and sent, even if a database writer inserted an event with the alarm’s event id', async () => {
   const { services } = gateway;
   const digest = sha256(`fork ${tenantId} 9 wrong`);
   const guessed = `ev_${digest.slice('sha256:'.length, 'sha256:'.length + 32)}`;
@@ -185,7 +185,7 @@ it('a fork of the ledger is recorded and sent, even if a database writer inserte
   expect(await told('evidence.fork')).toEqual({ events: 1, messages: 1 });
 });
 
-it('a gap in a sidecar’s evidence is recorded once a day, even if Redis already contains its deduplication key', async () => {
+it('a gap in a sidecar’s evidence is recorded once a day, even if Redis already contains the alarm’s deduplication key', async () => {
   const { services } = gateway;
   const { id } = await enrolledSidecar(gateway, await gateway.agent());
   const sidecar = await services.db.sidecar.findFirstOrThrow({ where: { id } });

@@ -26,11 +26,14 @@ it.each([
     'apk_one1=acme:owner:tenant:sidecar:1',
     'the principal',
   ],
-])('refuses a development key entry %s, without repeating its key', (_what, entry, message) => {
-  expect(() => parse(`apk_good=acme:owner:tenant,${entry}`)).toThrow(message);
-  expect(() => parse(`apk_good=acme:owner:tenant,${entry}`)).toThrow('entry 2');
-  expect(() => parse(entry)).not.toThrow('apk_one1');
-});
+])(
+  'refuses a development key entry %s, without repeating the key in the error',
+  (_what, entry, message) => {
+    expect(() => parse(`apk_good=acme:owner:tenant,${entry}`)).toThrow(message);
+    expect(() => parse(`apk_good=acme:owner:tenant,${entry}`)).toThrow('entry 2');
+    expect(() => parse(entry)).not.toThrow('apk_one1');
+  },
+);
 
 it('refuses the same development key twice', () => {
   expect(() => parse('apk_one1=a:owner:tenant,apk_one1=b:owner:tenant')).toThrow('twice');

@@ -85,7 +85,7 @@ it.each<[string, () => string]>([
   expect([answer.status, answer.body?.reason_code]).toEqual([401, 'auth.sidecar_required']);
 });
 
-it('a revoked sidecar gets an error that states its revocation', async () => {
+it('a revoked sidecar gets an error that states the revocation', async () => {
   const answer = await ask(signed(claims({}, 'sc_revoked')));
   expect([answer.status, answer.body?.reason_code]).toEqual([401, 'sidecar.revoked']);
 });

@@ -64,7 +64,7 @@ describe('every response', () => {
     expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");
   });
 
-  it('has a new request id and trace context if the received ones are malformed', async () => {
+  it('has a new request id and trace context if the received values are malformed', async () => {
     const headers = { traceparent: '00-zz', 'x-request-id': 'a b\tc' };
     const answer = await api.send('GET', '/api/v1/nothing', { headers });
     expect(answer.headers.get('traceparent')).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);

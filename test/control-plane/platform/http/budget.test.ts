@@ -93,7 +93,7 @@ describe('request budgets', () => {
     expect(await refusals(1, () => from(10_001))).toEqual(['ok']);
   });
 
-  it('count each slice of processor time after the first as one more request', async () => {
+  it('count each slice of processor time after the first slice as one more request', async () => {
     const { charge, chargeTime } = await wide();
     expect(await refusals(1, charge)).toEqual(['ok']);
     await chargeTime(10);

@@ -192,7 +192,7 @@ describe('a first request that did not finish', () => {
     expect(runs()).toBe(1);
   });
 
-  it('is not run again if its effect had begun: every repeat returns the stored outcome, which one repeat records', async () => {
+  it('is not run again if its effect had begun: every repeat returns the stored outcome, recorded once', async () => {
     const asked = fresh();
     const lost = { status: 200, body: 'unknown' };
     void idempotent(asked, async (begin) => {

@@ -96,7 +96,7 @@ describe('a request body', () => {
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'args.encoding_invalid']);
   });
 
-  it('is refused if its content type is not JSON or it is compressed', async () => {
+  it('is refused if it is compressed or its content type is not JSON', async () => {
     const typed = await post('{"tool":"x"}', { 'content-type': 'text/plain' });
     expect([typed.status, typed.body?.reason_code]).toEqual([400, 'request.invalid']);
     const packed = await post('{"tool":"x"}', { 'content-encoding': 'gzip' });
@@ -136,7 +136,7 @@ describe('a request body', () => {
     expect(json.body).toEqual({ client_id: 'c' });
   });
 
-  it('is passed unchanged to operations with raw bodies, within their own limit', async () => {
+  it('is passed unchanged to operations with raw bodies, within the size limit of the operation', async () => {
     const answer = await api.send('POST', '/api/v1/probe/open', { body: 'a=%7B&b' });
     expect(answer.body).toEqual({ raw: 'a=%7B&b' });
     const large = await api.send('POST', '/api/v1/probe/open', { body: 'x'.repeat(101) });
@@ -158,7 +158,7 @@ describe('a path or a query', () => {
     expect((await get('/api/v1/probe/search?q=%00')).status).toBe(400);
   });
 
-  it('is refused with any query if none is declared', async () => {
+  it('is refused with a query string if the operation declares no query parameter', async () => {
     const answer = await get('/api/v1/probe/abc?x=1');
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'request.invalid']);
   });

@@ -18,7 +18,7 @@ function processor() {
 }
 
 describe('the work meter', () => {
-  it('measures synchronous work before the first await, and marked parts after it', async () => {
+  it('measures synchronous work before the first await, and marked parts after the first await', async () => {
     const { now, work } = processor();
     const meter = new WorkMeter(now);
     await meter.measure(async () => {
@@ -56,7 +56,7 @@ describe('the work meter', () => {
     expect(await Promise.all([serve(1), serve(20)])).toEqual([1, 20]);
   });
 
-  it('measures the processor time of its own thread by default', () => {
+  it('measures the processor time of the current thread by default', () => {
     const meter = new WorkMeter();
     meter.measure(() => {
       const { user, system } = process.threadCpuUsage();

@@ -22,7 +22,7 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
     expect(await services.db.signingKey.count({ where: { tenantId: 't1' } })).toBe(1);
   });
 
-  it('survive a restart, and their public keys verify their signatures', async () => {
+  it('survive a restart: the public keys still verify the earlier signatures', async () => {
     const { kid } = await services.signingKeys.active('t1', 'passport');
     const again = await createSigningKeys(services).active('t1', 'passport');
     expect(again.kid).toBe(kid);

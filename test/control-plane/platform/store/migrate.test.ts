@@ -50,7 +50,7 @@ describe('migrate', () => {
     expect(await tables()).toEqual(['_prisma_migrations', 'one', 'two']);
   });
 
-  it('writes the history that Prisma’s own tool reads: name, SHA-256 of the file, one finished step', async () => {
+  it('writes a history that Prisma’s own tool can read: name, SHA-256 of the file, one finished step', async () => {
     await migrate(client);
     const { rows } = await client.query(
       'SELECT *, finished_at >= started_at AS finished FROM _prisma_migrations ORDER BY migration_name',

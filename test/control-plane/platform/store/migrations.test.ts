@@ -68,7 +68,7 @@ describe('the migration files', () => {
     await expect(store.pool.query('TRUNCATE evidence_chain')).rejects.toThrow(refused);
   });
 
-  it('permit one published policy for each definition, in any race', async () => {
+  it('permit one published policy for each definition, even with concurrent writers', async () => {
     const policy = (lifecycle: string, tenantId = 't') => ({
       data: {
         tenantId,

@@ -100,7 +100,7 @@ describe('the embedded store', () => {
     await store.close();
   });
 
-  it('serves more callers than it has connections', async () => {
+  it('serves more concurrent callers than it has connections', async () => {
     const store = await openEmbedded(dataFolder());
     const ids = Array.from({ length: 40 }, (_, index) => `t${index}`);
     await Promise.all(

@@ -196,7 +196,7 @@ describe('a rotation of the master key', () => {
     expect(await tablesUnder(world, masterKeyId(first))).toEqual([]);
   });
 
-  it('continues past a row that was already unreadable, and names it', async () => {
+  it('skips a row that was already unreadable, and names this row', async () => {
     const keys = await world.open(under(first));
     await seedEverything(keys);
     await query(`UPDATE credential SET sealed = 'broken'`);
@@ -288,7 +288,7 @@ describe('a rotation of the master key', () => {
 });
 
 describe('the encryption keys of a database', () => {
-  it('are opened by its master key only, and the root key differs from the master key', async () => {
+  it('can be opened only with its master key, and the root key differs from the master key', async () => {
     const keys = await world.open(under(first));
     expect(keys.root).not.toEqual(Buffer.from(first, 'base64'));
     expect((await world.open(under(first))).root).toEqual(keys.root);
@@ -355,7 +355,7 @@ describe('the encryption keys of a database', () => {
   });
 });
 
-it('every column of the schema that holds an envelope is rewrapped', () => {
+it('every column of the schema that holds an envelope is encrypted again in a rotation', () => {
   const schema = readFileSync('prisma/schema.prisma', 'utf8');
   const listed = new Set(sealedColumns.map(({ table, column }) => `${table}.${column}`));
   const found = [...schema.matchAll(/^model \w+ \{\n([\s\S]*?)^\}/gm)].flatMap(([, body = '']) => {

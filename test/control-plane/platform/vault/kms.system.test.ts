@@ -114,7 +114,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     await running.close();
   });
 
-  it('can replace a key that the operator supplied, and can be replaced by one', async () => {
+  it('can replace an operator-supplied master key, and an operator-supplied key can replace it', async () => {
     const given = { SALLYPORT_MASTER_KEY: masterKey() };
     await store(given);
     await world.rotate({ ...given, ...env() });

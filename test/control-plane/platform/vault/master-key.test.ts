@@ -71,7 +71,7 @@ it('two processes that start at the same time get the same master key', async ()
   expect(new Set(outputs.map(({ stdout }) => stdout)).size).toBe(1);
 });
 
-it('a key file that others can read is refused', () => {
+it('a key file that other users can read is refused', () => {
   loadMasterKey(settings());
   chmodSync(join(dataDir, 'master.key'), 0o644);
   expect(() => loadMasterKey(settings())).toThrow('can be read by other users');
@@ -90,7 +90,7 @@ it.each([{ production: true }, { databaseUrl: 'postgresql://db' }])(
   },
 );
 
-it('the previous master key is read from its setting', () => {
+it('the previous master key is read from the setting for it', () => {
   const [key, previous] = [randomBytes(32), randomBytes(32)];
   const given = {
     masterKey: key.toString('base64'),
@@ -101,7 +101,7 @@ it('the previous master key is read from its setting', () => {
   expect(() => loadMasterKeys(settings(wrong))).toThrow('SALLYPORT_MASTER_KEY_PREVIOUS must be');
 });
 
-it('the embedded mode loads the next and the previous master key until the next one is adopted', () => {
+it('the embedded mode loads both the previous and the next master key until the next key is adopted', () => {
   const first = loadMasterKey(settings());
   makeNextMasterKey(dataDir);
   const both = loadMasterKeys(settings());
