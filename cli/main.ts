@@ -3,10 +3,12 @@ import { describeFileError } from '../shared/base/file-error.ts';
 import { createProgram, usageExitCode } from './commands/program.ts';
 import { printable } from './support/terminal.ts';
 
-/** Errors with a message for the operator. Named, because importing their classes loads much code. */
+/**
+ * Names of errors whose message is for the operator. Importing the classes would load much code.
+ */
 const operatorErrors = ['SettingsError', 'StoreError', 'SourceError', 'KmsError'];
 
-/** These exit with 1 for findings, so their failures need another code. */
+/** These commands exit with 1 for findings, so their failures exit with 2. */
 const failsWith2 = ['policy', 'evidence'];
 
 const program = createProgram(process.stdout.columns);
@@ -19,14 +21,14 @@ try {
   process.exitCode = isFailure && failsWith2.includes(program.args[0] ?? '') ? 2 : (usage ?? 1);
 }
 
-/** Prints an error: one that the operator can correct as its message, others with their stack. */
+/** Prints an error: only the message if the operator can correct it, otherwise the stack. */
 function reportError(error: Error): void {
   const isOperators = operatorErrors.includes(error.name);
   const message = isOperators ? error.message : describeFileError(error);
   console.error(message === undefined ? error.stack : `sallyport: ${printableLines(message)}`);
 }
 
-/** Messages quote files and responses, which may not control the terminal. */
+/** Replaces control characters, because messages quote files and responses. */
 function printableLines(message: string): string {
   return message.split('\n').map(printable).join('\n');
 }

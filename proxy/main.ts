@@ -30,27 +30,27 @@ import { loadAuthority } from './tls/authority.ts';
 import { trustBundle } from './tls/authority-file.ts';
 
 const version = '0.1.0';
-/** After the drain: last records, and their upload. */
+/** Time after the drain to write and upload the last records. */
 const lastStepsMs = 15_000;
 
 export interface Sidecar {
   readonly proxyUrl: string;
   readonly adminUrl: string;
-  /** A file of all authorities that an agent needs: the system's and the sidecar's own. */
+  /** A PEM file of all authorities that an agent needs: the system's and the sidecar's own. */
   readonly caPath: string;
   readonly identity: Identity;
   close(): Promise<void>;
 }
 
 interface SidecarOptions {
-  /** The bus of the embedded mode; without it the settings say which. */
+  /** The bus of the embedded mode; if undefined, the settings determine the bus. */
   readonly bus?: Bus;
   readonly log?: Log;
-  /** Given each decision as it is made. */
+  /** Called with each decision when it is made. */
   readonly onDecision?: DecisionSink['onDecision'];
 }
 
-/** Builds the sidecar and listens; what was begun before a failure is closed again. */
+/** Starts the sidecar. If the start fails, everything that was opened is closed again. */
 export async function startSidecar(config: Config, options: SidecarOptions = {}): Promise<Sidecar> {
   const closing = new Closing();
   try {
@@ -161,7 +161,10 @@ async function main(): Promise<void> {
   endOnSignal(sidecar, { log, withinMs: config.limits.drainMs + lastStepsMs });
 }
 
-/** A first signal drains; a second one, or time running out, ends at once: evidence is on disk. */
+/**
+ * The first signal drains. A second signal, or a drain that takes too long, ends the process at
+ * once; the evidence is already on disk.
+ */
 function endOnSignal(
   sidecar: Sidecar,
   { log, withinMs }: { readonly log: Log; readonly withinMs: number },
@@ -181,7 +184,10 @@ function endOnSignal(
   process.on('SIGINT', stop);
 }
 
-/** Runs the program: `start.ts` does, faster and in less memory than this file run by itself. */
+/**
+ * Runs the program. `start.ts` calls this; it is faster and uses less memory than this file run
+ * directly.
+ */
 export function run(): Promise<void> {
   return main().catch((error: Error) => {
     const text = error instanceof SettingsError ? error.message : describeFileError(error);

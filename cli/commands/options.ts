@@ -34,7 +34,10 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
   };
 }
 
-/** `ms` also reads numbers without a unit, negative ones, and units such as `1y`. */
+/**
+ * Stricter than `ms`, which also accepts numbers without a unit, negative numbers, and units such
+ * as `1y`.
+ */
 const durationForm = /^\d{1,6}(?:\.\d{1,3})?(?:ms|s|m|h|d)$/;
 
 /** Parses `500ms`, `90s`, `1.5h` or `7d` to milliseconds. */
@@ -49,7 +52,10 @@ export function namesOf<Name extends string>(record: Readonly<Record<Name, true>
   return Object.keys(record) as Name[];
 }
 
-/** Makes an action of a command's work: the process exits with the code that the work returns. */
+/**
+ * Wraps a command's function as an action: the process exits with the code that the function
+ * returns.
+ */
 export function exitWith<Args extends readonly unknown[]>(
   work: (...args: Args) => Promise<number>,
 ): (...args: Args) => Promise<void> {

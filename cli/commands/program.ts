@@ -60,7 +60,7 @@ export function helpOf(command: CommandUnknownOpts): string {
 export function usageExitCode(error: unknown): number | undefined {
   if (!(error instanceof CommanderError)) return undefined;
   if (error.exitCode === 0) return 0;
-  // The API refuses many values with the same result, so it must not matter which of both refused.
+  // The API refuses many invalid values with exit code 1, so commander's refusal exits with 1, too.
   return error.code === 'commander.invalidArgument' ? 1 : 2;
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 type Answer = Readonly<Record<string, unknown>>;
 
-/** A client of the API; a response other than success is an error with its status and text. */
+/** A client of the API. A failed response throws an error with the response's status and text. */
 export function createApi({
   origin,
   ownerKey,
@@ -23,7 +23,7 @@ export function createApi({
   return { api, until };
 }
 
-/** Polls until there is a value, for ten seconds at most. */
+/** Polls until `ask` returns a value, for ten seconds at most. */
 async function until<Value>(what: string, ask: () => Promise<Value | undefined>): Promise<Value> {
   for (let tries = 0; tries < 200; tries++) {
     const value = await ask();

@@ -41,7 +41,9 @@ export async function configure({
   await api('POST', '/v1/policies', { name: 'Demo', rules_json: demoPolicy, publish: true });
 }
 
-/** Allows small refunds and customer look-ups, asks a human for middling refunds, denies large ones. */
+/**
+ * Allows small refunds and customer look-ups, asks a human for medium refunds, denies large ones.
+ */
 const demoPolicy = {
   id: 'demo',
   version: 1,

@@ -45,7 +45,10 @@ async function runStep(number: number, step: Step, world: World, print: Print): 
   }
 }
 
-/** Verifies the ledger, then changes one row in the database and checks that verification names it. */
+/**
+ * Verifies the ledger, then changes one row in the database and checks that verification reports
+ * it.
+ */
 async function tamper(world: World, { sql }: Platform, print: Print): Promise<boolean> {
   const clean = await world.verifyLedger();
   print(

@@ -11,7 +11,7 @@ export interface Step {
   readonly expected: ExpectedDecision;
 }
 
-/** A step did not have the expected result. */
+/** Thrown if a step did not have the expected result. */
 export class StepFailed extends Error {
   override readonly name = 'StepFailed';
 }

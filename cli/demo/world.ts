@@ -15,7 +15,7 @@ export interface Platform {
   readonly ownerKey: string;
   readonly agentId: string;
   readonly adminUrl: string;
-  /** Variables that send the agent's calls through the sidecar. */
+  /** Environment variables that send the agent's calls through the sidecar. */
   readonly proxySettings: readonly (readonly [string, string])[];
   /** Executes SQL on the ledger's database. */
   sql(text: string, values: readonly unknown[]): Promise<readonly Record<string, unknown>[]>;
@@ -37,8 +37,8 @@ export interface World {
   /** Revokes the passport, and waits until the sidecar has the revocation. */
   revokePassport(jti: string): Promise<void>;
   /**
-   * The newest decision on a tool since the last one that this returned. Waits up to ten seconds for the
-   * expected one, because one call may record several.
+   * The newest decision on a tool since the last call of this method. Waits up to ten seconds for
+   * the expected decision, because one tool call may record several.
    */
   newestDecision(tool: string, expected: ExpectedDecision): Promise<DecisionSeen>;
   verifyLedger(): Promise<VerifyReport>;

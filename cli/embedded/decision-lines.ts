@@ -6,7 +6,7 @@ interface Output {
   write(text: string): unknown;
 }
 
-/** Prints each decision as it is made: for people on a terminal, as JSON elsewhere. */
+/** Prints each decision when it is made: as text on a terminal, as JSON otherwise. */
 export function printDecisions(
   output: Output,
   now: () => Date = () => new Date(),
@@ -15,7 +15,10 @@ export function printDecisions(
   return (line) => void output.write(`${format(line, now())}\n`);
 }
 
-/** Time, decision, tool, resource, reason, duration. Control characters of the agent are replaced. */
+/**
+ * Time, decision, tool, resource, reason, duration. Replaces control characters, which an agent may
+ * send.
+ */
 function forTerminal(line: DecisionLine, at: Date): string {
   const { decision, enforced = true, tool, resource, host, reasonCode, durationMs } = line;
   const fields = [

@@ -23,8 +23,8 @@ const defaultEnvironment = 'prod';
 
 /**
  * The folder of the sidecar that acts for the tenant, agent, user and environment of the settings.
- * The first identity has the data directory itself; each further one has a folder of its own
- * below it, because a sidecar keeps the identity that it enrolled with.
+ * The first identity uses the data directory itself; each further identity has its own subfolder,
+ * because a sidecar keeps its enrolled identity.
  */
 export function sidecarFolder(dataDir: string, env: Environment): string {
   const requested = requestedIdentity(env);
@@ -46,7 +46,7 @@ function requestedIdentity(env: Environment): RequestedIdentity {
   };
 }
 
-/** A missing setting matches every value of the sidecar. */
+/** A missing setting matches every identity. */
 function isSame(
   identity: Identity,
   { tenantId, agentId, userId, environment }: RequestedIdentity,
@@ -109,7 +109,10 @@ export async function tokenFor(
   }
 }
 
-/** Throws where the database does not know the folder's sidecar: nobody would accept what it sends. */
+/**
+ * Throws if the database does not know the folder's sidecar, because the control plane would refuse
+ * its requests.
+ */
 export async function assertKnown(
   { db }: Pick<Services, 'db'>,
   { folder, dataDir }: { readonly folder: string; readonly dataDir: string },

@@ -95,8 +95,9 @@ function withDefaults(given: Environment): Environment {
 }
 
 /**
- * Exempts the two programs' own hosts from the proxy. Otherwise `fetch` would send their messages through
- * the sidecar, if `NODE_USE_ENV_PROXY` is set in a shell that was set up for an agent.
+ * Exempts the hosts of the control plane and the sidecar from the proxy. Otherwise `fetch` would
+ * send messages between the two through the sidecar, if `NODE_USE_ENV_PROXY` is set in a shell that
+ * was set up for an agent.
  */
 function exemptOwnHosts({ SALLYPORT_API_HOST: apiHost }: Environment): void {
   const given = process.env.no_proxy ?? process.env.NO_PROXY;
@@ -107,8 +108,9 @@ function exemptOwnHosts({ SALLYPORT_API_HOST: apiHost }: Environment): void {
 const readyWithinMs = 30_000;
 
 /**
- * Waits for the first heartbeat, because calls are denied until then. Returns the reason if the sidecar
- * was revoked or its agent disabled. The API must run then, so that an operator can change that.
+ * Waits for the first heartbeat, because calls are denied until then. Returns the reason if the
+ * sidecar was revoked or its agent disabled; the API must still run, so that an operator can undo
+ * this.
  */
 async function untilReady({ adminUrl }: Sidecar): Promise<string | undefined> {
   const giveUpAt = performance.now() + readyWithinMs;

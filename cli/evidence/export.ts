@@ -27,7 +27,7 @@ export async function exportEvents(options: Options): Promise<number> {
       'The export is incomplete: its signed statement is missing. Export again.',
     );
   }
-  // Standard output may be the export.
+  // The summary goes to standard error, because standard output may be the export.
   for (const line of summary(statement, options)) console.error(printable(line));
   return 0;
 }
@@ -49,7 +49,10 @@ function summary({ events, filters }: ExportStatement, { output, agent }: Option
 
 const headBytes = 64;
 
-/** Forwards an export unchanged, and keeps its first and last bytes, which hold its statement. */
+/**
+ * Forwards an export unchanged, and keeps its first and last bytes, which contain the signed
+ * statement.
+ */
 class ExportEnd {
   #head: Uint8Array = new Uint8Array();
   #tail: Uint8Array[] = [];

@@ -10,7 +10,7 @@ import { printJson, printLines } from '../support/terminal.ts';
 
 /** Enough to hold the signed statement at the end of a trail. */
 const tailBytes = 4_096;
-/** Far more than an exported trail has. A trail is read as a whole. */
+/** Far above the size of an exported trail, which is read into memory as a whole. */
 const trailBytesMax = 268_435_456;
 
 /** Whether a file is an audit trail, not an export of evidence. */
@@ -21,7 +21,7 @@ export async function isAuditTrail(file: ExportFile): Promise<boolean> {
 }
 
 interface AuditTrust {
-  /** Thumbprints. */
+  /** Thumbprints of keys that are trusted to sign reports. */
   readonly reporters: ReadonlySet<string>;
   readonly jwks: readonly PublicJwk[];
   readonly checkpoint?: string | undefined;

@@ -11,9 +11,9 @@ import { describeFilters } from './filters.ts';
 import { isAuditTrail, verifyAuditTrail } from './verify-audit-trail.ts';
 
 interface Options {
-  /** Thumbprints. */
+  /** Thumbprints of trusted keys. */
   readonly trustKey?: readonly string[];
-  /** Paths of files. */
+  /** Path of a JWK Set. */
   readonly jwks?: string;
   readonly checkpoint?: string;
   readonly json?: boolean;

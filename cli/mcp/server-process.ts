@@ -10,11 +10,14 @@ const gracePeriodMs = 2_000;
 /** A local MCP server, connected by its standard input and output. */
 export interface ServerProcess {
   readonly output: AsyncIterable<Buffer>;
-  /** Resolves when the line is written. Discards it if the server has ended. */
+  /** Resolves when the line is written, or discarded because the server has ended. */
   send(line: Uint8Array): Promise<void>;
   /** Resolves with the exit code or signal when the server has ended. */
   readonly ended: Promise<string>;
-  /** Closes its input, then sends SIGTERM and SIGKILL to it and to the processes that it started. */
+  /**
+   * Closes the server's input, then sends SIGTERM and SIGKILL to the server and to the processes
+   * that it started.
+   */
   end(): Promise<void>;
 }
 

@@ -18,7 +18,7 @@ export interface PolicyChange {
     | 'rule_changed'
     | 'rules_reordered'
     | 'field_changed';
-  /** The current name; the former name of a removed rule. */
+  /** The rule's current name, or its former name if it was removed. */
   readonly rule?: string | undefined;
   readonly text: string;
 }

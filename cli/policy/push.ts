@@ -20,7 +20,7 @@ interface Options extends ApiOptions {
   readonly json?: boolean;
 }
 
-/** The change that makes the control plane hold one file. */
+/** The change that makes the stored policy equal to one file. */
 interface Step {
   readonly file: PolicyFile;
   readonly outcome: 'unchanged' | 'created' | 'updated' | 'published';

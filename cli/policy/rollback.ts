@@ -16,8 +16,8 @@ interface Options extends ApiOptions {
 }
 
 /**
- * `sallyport policy rollback`: publishes a version again that was published before. It needs no file,
- * and no lint, which an emergency need not wait for.
+ * `sallyport policy rollback`: publishes an earlier published version again. Needs no file and runs
+ * no lint, so that it is fast in an emergency.
  */
 export async function rollback(id: string, options: Options): Promise<number> {
   const client = apiClient(options);

@@ -21,7 +21,10 @@ export interface StoredPolicies {
   readonly all: readonly PolicyRecord[];
 }
 
-/** Finds policies by their definition id, which a push keeps, unlike the ids of rows. */
+/**
+ * Finds policies by their definition id, which stays the same across pushes, unlike the ids of
+ * rows.
+ */
 export async function storedPolicies(client: Client, id: string): Promise<StoredPolicies> {
   const { policies } = await client.call(listPolicies);
   const all = policies.filter(({ definition_id }) => definition_id === id);

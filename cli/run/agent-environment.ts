@@ -22,7 +22,7 @@ export interface EnvironmentChange {
   readonly unset: readonly string[];
 }
 
-// Includes the WebSocket schemes, because aiohttp connects directly without a proxy for them.
+// Includes the WebSocket schemes, because aiohttp connects directly if they have no proxy variable.
 // ALL_PROXY covers other schemes, and replaces a SOCKS proxy of the shell.
 const proxied = ['http_proxy', 'https_proxy', 'ws_proxy', 'wss_proxy', 'all_proxy'];
 const replacing = [
@@ -52,7 +52,8 @@ export function agentEnvironment(
     // Set to empty, so that a shell profile does not exempt hosts.
     ...bothCases(['no_proxy'], ''),
     ['NODE_USE_ENV_PROXY', '1'] as const,
-    // Node before 24 ignores the variables above; in later versions, agents that a program creates do.
+    // Node before 24 ignores the variables above; in later versions, agents that a program creates
+    // ignore them.
     ['NODE_OPTIONS', withPreload(surrounding.NODE_OPTIONS)] as const,
     ...adding.map((name) => [name, addedCaPath] as const),
     ...replacing.map((name) => [name, wholeCaPath] as const),
@@ -74,7 +75,8 @@ function bothCases(names: readonly string[], value: string): [string, string][] 
   return [...names.map((name) => name.toUpperCase()), ...names].map((name) => [name, value]);
 }
 
-// They are no secrets, and `sallyport mcp` needs them if the command starts it.
+// Kept in the environment: they are not secret, and `sallyport mcp` needs them if the command
+// starts it.
 const sidecarAddress = [
   'SALLYPORT_PROXY_HOST',
   'SALLYPORT_PROXY_PORT',

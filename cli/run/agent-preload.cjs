@@ -223,7 +223,7 @@ function tunnelled(options, protocol) {
 
 /** Replaces the dispatcher of the built-in fetch, which the package `undici` shares. */
 function patchFetch() {
-  // Reading it loads the built-in undici, which then sets its global dispatcher.
+  // Reading `Response` loads the built-in undici, which then sets its global dispatcher.
   if (globalThis.Response === undefined) return;
   const first = Symbol.for('undici.globalDispatcher.1');
   const second = Symbol.for('undici.globalDispatcher.2');

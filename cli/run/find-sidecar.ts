@@ -5,15 +5,15 @@ import { SettingsError } from '../../shared/base/settings.ts';
 
 /** A sidecar that is ready and accepts this caller. */
 export interface FoundSidecar {
-  /** With the proxy token, if any, as the password. */
+  /** URL with the proxy token, if any, as the password. */
   readonly proxyUrl: string;
-  /** The certificate of its CA. */
+  /** The certificate of the sidecar's CA, PEM. */
   readonly caPem: string;
 }
 
 type SidecarAddress = Pick<Config, 'proxyHost' | 'proxyPort' | 'adminPort' | 'proxyToken'>;
 
-/** Settings that name whom a sidecar acts for, and where its manifest says so. */
+/** Settings that name a sidecar's identity, and the corresponding members of its manifest. */
 const identitySettings = {
   SALLYPORT_AGENT_ID: 'agent_id',
   SALLYPORT_USER_ID: 'user_id',
@@ -30,9 +30,9 @@ interface Answer {
 }
 
 /**
- * Finds the sidecar that the settings name, and checks that it will decide calls: it is ready, its proxy
- * accepts the token, both ports belong to one sidecar, and it acts for the identity that the settings
- * name, if they name one. Throws a `SettingsError` otherwise.
+ * Finds the sidecar that the settings name, and checks that it will decide calls: it is ready, its
+ * proxy accepts the token, both ports belong to one sidecar, and its identity is the configured
+ * one, if any. Throws a `SettingsError` otherwise.
  */
 export async function findSidecar(
   address: SidecarAddress,
@@ -58,7 +58,7 @@ export async function findSidecar(
   return { proxyUrl: proxyUrl(proxy, address.proxyToken), caPem };
 }
 
-/** A sidecar keeps the identity that it enrolled with: settings of its caller do not change it. */
+/** A sidecar keeps its enrolled identity, so the caller's settings are only compared with it. */
 async function assertIdentity(
   proxy: Endpoint,
   token: string | undefined,

@@ -55,7 +55,7 @@ function readKey(path: string, readFile: (path: string) => string): string {
   }
 }
 
-/** Adds to an error of the API what the operator can do about it. */
+/** Adds advice for the operator to an API error. */
 async function withAdvice<Answer>(answer: Promise<Answer>, origin: string): Promise<Answer> {
   try {
     return await answer;

@@ -1,6 +1,6 @@
 import { createParser, type ParseError } from 'eventsource-parser';
 
-/** An event, or an id without an event: then reading resumes after it. */
+/** An event, or only an id after which reading can resume. */
 export interface ServerSentEvent {
   readonly id?: string;
   readonly data?: string;

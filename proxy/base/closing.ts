@@ -1,4 +1,4 @@
-/** Closes what was opened, last first. */
+/** Runs cleanup steps in reverse order. */
 export class Closing {
   readonly #steps: (() => Promise<void> | void)[] = [];
 
@@ -6,7 +6,7 @@ export class Closing {
     this.#steps.push(step);
   }
 
-  /** Every step is taken, whatever becomes of the others; then rejects with what failed. */
+  /** Runs every step even if others fail; then rejects with all failures. */
   async run(): Promise<void> {
     const failures: unknown[] = [];
     for (const step of this.#steps.splice(0).reverse()) {

@@ -1,2 +1,2 @@
-/** The host that the sidecar itself answers; it exists only inside the proxy. */
+/** The host name for requests to the sidecar itself; it exists only inside the proxy. */
 export const internalHost = 'sallyport.internal';

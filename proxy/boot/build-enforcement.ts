@@ -39,7 +39,7 @@ import { createForward } from '../upstream/forward.ts';
 import { createTunnelUpgrade } from '../upstream/websocket-tunnel.ts';
 import { followUsage } from './follow-usage.ts';
 
-/** The parts that the sidecar opens before it can judge a call. */
+/** The parts that must be open before the sidecar can judge a call. */
 export interface Parts {
   readonly enrolment: Enrolment;
   readonly authority: Authority;
@@ -48,11 +48,11 @@ export interface Parts {
   readonly controlPlane: ControlPlane;
   readonly guard: Guard;
   readonly registry: Registry;
-  /** Connections of the agent; set once the ingress listens. */
+  /** Counts the agent's connections; set once the ingress listens. */
   readonly agentSide: { connections: () => number };
   readonly tracing: Tracing | undefined;
   readonly spool: Spool;
-  /** The volume that the spool is on. */
+  /** Watches the volume of the spool. */
   readonly disk: DiskWatch;
   readonly uploader: Uploader;
   readonly log: Log;
@@ -63,7 +63,7 @@ export interface Parts {
   readonly stopping: AbortController;
 }
 
-/** Builds the dependencies of enforcement; everything it opens is added to `closing`. */
+/** Builds the dependencies of enforcement, and adds everything that it opens to `closing`. */
 export function buildEnforcement(config: Config, parts: Parts): EnforceDeps {
   const { replica, log } = parts;
   const { identity } = parts.enrolment;
@@ -172,7 +172,7 @@ function throttleDenials({ limits }: Config, parts: Parts): DenialThrottle {
   return throttle;
 }
 
-/** Fetched as soon as they change, forgotten on revocation and at the end. */
+/** Fetches credentials when they change; drops them on revocation and at shutdown. */
 function followCredentials({
   replica,
   controlPlane,
@@ -195,7 +195,7 @@ function followCredentials({
   return credentials;
 }
 
-/** Ends the calls in flight that a kill switch blocks, and all of them on revocation. */
+/** Ends calls in flight: those that a kill switch blocks, and all of them on revocation. */
 function endWhatIsStopped(
   { replica, log, enrolment: { identity } }: Parts,
   live: StoppableCalls,

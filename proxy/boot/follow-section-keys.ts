@@ -3,7 +3,7 @@ import { pinSectionKey } from '../control-plane/enrolment.ts';
 import { SectionKeys } from '../replica/section-keys.ts';
 import type { Parts } from './build-enforcement.ts';
 
-/** Lets the replica believe the section keys that the control plane goes over to. */
+/** Makes the replica trust new section keys when the control plane changes its keys. */
 export function followSectionKeys({
   dataDir,
   enrolment,

@@ -20,9 +20,9 @@ interface FollowOptions {
 }
 
 /**
- * Polls the control plane for the agent's usage elsewhere: every second while a published policy has
- * a budget, and never otherwise. Records of an earlier run are uploaded first, so that the response
- * includes all of that run.
+ * Polls the control plane for the agent's usage outside this run, every second while a published
+ * policy has a budget. Records of an earlier run are uploaded first, so that the response includes
+ * all of that run.
  */
 export function followUsage({ counter, replica, controlPlane, spool, log }: FollowOptions): {
   close(): void;
@@ -70,7 +70,7 @@ export function followUsage({ counter, replica, controlPlane, spool, log }: Foll
   };
 }
 
-/** False as well while no policies are held. */
+/** Also false while the replica holds no policies. */
 function hasBudgets(replica: Replica): boolean {
   try {
     return !replica.policies.usage.isEmpty;

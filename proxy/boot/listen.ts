@@ -16,14 +16,14 @@ import { type DecisionSink, logDecision } from '../telemetry/decision-log.ts';
 import { readiness } from '../telemetry/readiness.ts';
 import type { Authority } from '../tls/authority.ts';
 
-/** For what was broken off to be recorded. */
+/** Time to record the outcomes of calls that were cut off. */
 const lastWordsMs = 2_000;
 
 interface ListenParts {
   readonly authority: Authority;
   readonly guard: Guard;
   readonly registry: Registry;
-  /** Connections of the agent; set once the ingress listens. */
+  /** Counts the agent's connections; set once the ingress listens. */
   readonly agentSide: { connections: () => number };
   readonly stopping: AbortController;
   readonly disk: Pick<DiskWatch, 'isWritable'>;
@@ -65,7 +65,7 @@ export async function listen(
     caPem: authority.certPem,
     ready: () => readiness(deps, parts.disk),
   });
-  // The admin port closes last, so that it reports the drain up to its end.
+  // The admin port closes last, so that metrics are available during the whole drain.
   closing.add(() => admin.close());
   closing.add(() => deps.callsInFlight.settled(lastWordsMs));
   closing.add(() => ingress.close(config.limits.drainMs));
@@ -77,8 +77,8 @@ export async function listen(
 }
 
 /**
- * Bounds the log lines of what the ingress refuses. It has a bucket of its own, because a caller
- * without the proxy's token must not consume the agent's.
+ * Limits the log lines about requests that the ingress refuses. This throttle is separate, because
+ * a caller without the proxy token must not consume the agent's budget.
  */
 function throttleRefusals(
   { limits }: Config,

@@ -16,7 +16,7 @@ interface EvidenceParts {
   readonly closing: Closing;
 }
 
-/** Opens the spool, and begins to carry it to the control plane. */
+/** Opens the spool and starts to upload its records to the control plane. */
 export function openEvidence(
   config: Config,
   { enrolment, controlPlane, log, closing }: EvidenceParts,

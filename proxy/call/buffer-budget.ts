@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
-/** How many bytes of bodies the sidecar keeps in memory at once, for all calls together. */
+/** Limits the bytes of request bodies in memory, for all calls together. */
 export class BufferBudget {
   readonly #bytesMax: number;
   #used = 0;
@@ -15,8 +15,8 @@ export class BufferBudget {
   }
 
   /**
-   * Returns a function that charges bytes to one call, or throws `proxy.buffers_full`. The bytes
-   * are released when the call's answer is out or its connection is closed, however it ends.
+   * Returns a function that charges bytes to one call and throws `proxy.buffers_full` if the budget
+   * is exhausted. The bytes are released when the response is sent or its connection is closed.
    */
   open(res: Pick<ServerResponse, 'once' | 'destroyed'>): (bytes: number) => void {
     let held = 0;

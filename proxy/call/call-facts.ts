@@ -16,7 +16,7 @@ export type Stop = 'runtime.kill_switch' | Revocation;
 /** How a performed call ended. */
 export type CallOutcome = Omit<Outcome, 'failure'> & {
   readonly failure?: Outcome['failure'] | Stop | ErrorCode;
-  /** The server name that TLS in a tunnel asked for, as sent. */
+  /** The server name in the ClientHello of a tunnel, as sent. */
   readonly sni?: string | undefined;
   /** Set for a call on a bound host that was sent without a stored credential. */
   readonly credential?: 'none' | undefined;

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { HeldStream } from './held-stream.ts';
 
-/** One HTTP request that an agent sent through the proxy, with where it wants to go. */
+/** One HTTP request that an agent sent through the proxy, with its destination. */
 export interface Exchange {
   readonly scheme: 'http' | 'https';
   /** Lower-case A-label without trailing dot, or an IP literal without brackets. */
@@ -14,9 +14,11 @@ export interface Exchange {
   readonly target: string;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  /** The connection of a request to change protocols; `res` still answers what is refused. */
+  /** The connection of a request to change protocols. A refusal is still written to `res`. */
   readonly upgrade?: { readonly socket: Duplex; readonly head: Buffer } | undefined;
-  /** The event stream that was opened while the call was held: its response belongs in there. */
+  /**
+   * The event stream that was opened while the call was held; the call's response is sent on it.
+   */
   held?: HeldStream | undefined;
   /** Aborted when the agent disconnects, or when the sidecar ends the call. */
   readonly abort: AbortController;

@@ -6,8 +6,8 @@ import type { RefusalForm } from './recognition.ts';
 /** Below the read time-outs of common clients (httpx: 5 s). */
 const progressEveryMs = 1_000;
 /**
- * Progress must increase with each notification, and the server reports its own under the same
- * token afterwards: it begins at 0 or 1.
+ * Small, because progress must increase with each notification, and the server later reports its
+ * own progress under the same token, starting at 0 or 1.
  */
 const progressStep = 0.000_001;
 
@@ -15,8 +15,8 @@ type ProgressToken = string | number;
 type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;
 
 /**
- * The event stream that answers an MCP call while it is held: notifications of progress, then the
- * one response. Its head is sent before the outcome is known, so the response is a message in it.
+ * The event stream that answers an MCP call while it is held: progress notifications, then the
+ * response. The HTTP head is sent before the outcome is known, so a refusal is also an event.
  */
 export class HeldStream {
   readonly #res: ServerResponse;
@@ -106,7 +106,7 @@ function eventText(message: string): Buffer {
   return Buffer.from(`event: message\ndata: ${message}\n\n`);
 }
 
-/** In JSON a line break is white space between tokens, so one line means the same. */
+/** JSON allows line breaks only as white space between tokens, so spaces can replace them. */
 function jsonAsEvent(): (bytes: Buffer, last: boolean) => Buffer {
   const [before, after] = [Buffer.from('event: message\ndata: '), Buffer.from('\n\n')];
   let hasBegun = false;

@@ -7,23 +7,26 @@ import { toGatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 import type { BufferBudget } from './buffer-budget.ts';
 
-/** How a refusal must look so that the agent's client survives it and its model can act on it. */
+/** The form of a refusal that the agent's client can parse and its model can act on. */
 export type RefusalForm =
   | { readonly kind: 'http' }
   | {
       readonly kind: 'mcp';
-      /** The JSON-RPC id of the call; null when it could not be read, or there is none. */
+      /** The JSON-RPC id of the call; null if it is missing or unreadable. */
       readonly id: string | number | null;
       readonly method: string;
-      /** `tools/call` is refused by a tool result, every other method by a JSON-RPC error. */
+      /**
+       * Set for `tools/call`, which is refused with a tool result; other methods get a JSON-RPC
+       * error.
+       */
       readonly tool?: string | undefined;
-      /** The tool has an `outputSchema`: the verdict goes into `_meta`. */
+      /** True if the tool has an `outputSchema`; the verdict then goes into `_meta`. */
       readonly hasOutputSchema?: boolean | undefined;
-      /** Revision 2026-07-28 or later: results carry a `resultType`. */
+      /** True for revision 2026-07-28 or later, in which results carry a `resultType`. */
       readonly isStateless?: boolean | undefined;
     };
 
-/** A tool call: to be decided, and performed only in the form that was judged. */
+/** A call that needs a decision, and is performed only in the form that was judged. */
 export interface RecognisedAction {
   readonly kind: 'action';
   /** Undefined on a host without bindings: the body is opaque and no credential is injected. */
@@ -39,29 +42,37 @@ export interface RecognisedAction {
     readonly passport?: string | undefined;
     readonly goal?: string | undefined;
     readonly idempotencyKey?: string | undefined;
-    /** How long it would wait for a human, in seconds (RFC 7240, `Prefer: wait=N`). */
+    /** How long the agent would wait for a human, in seconds (RFC 7240, `Prefer: wait=N`). */
     readonly waitSeconds?: number | undefined;
-    /** Under which an MCP client wants to hear of progress. */
+    /** The token with which an MCP client requested progress notifications. */
     readonly progressToken?: string | number | undefined;
   };
-  /** The resource of the call with these arguments; `resource` is that of `args`. */
+  /**
+   * Returns the resource that the call has with these arguments; for `args`, this is `resource`.
+   */
   resourceOf(args: JsonObject): string;
   /**
-   * Builds the request from the judged arguments, never from the bytes that came in. Throws a
-   * GatewayError for other arguments than `args` that cannot be written as such a request.
+   * Builds the request from judged arguments, never from the received bytes. Throws a GatewayError
+   * if arguments other than `args` cannot be written as a request.
    */
   build(args: JsonObject): Outgoing;
-  /** For an answer that the server waits for: what it receives if the answer is refused. */
+  /**
+   * Set for a client's response to an MCP server's question. Builds the error that the server
+   * receives if the response is refused.
+   */
   readonly insteadOf?: (error: { readonly code: number; readonly message: string }) => Outgoing;
 }
 
-/** Passed on without a decision on arguments: MCP handshake, lists and notifications; passthrough hosts. */
+/**
+ * A request that is forwarded without a decision on arguments: MCP handshakes, lists and
+ * notifications, and all calls of passthrough hosts.
+ */
 export interface RecognisedPass {
   readonly kind: 'pass';
   readonly binding: Binding;
   /** The kind of message, for the record: `passthrough`, `mcp/initialize`, `mcp/tools/list`, … */
   readonly what: string;
-  /** How to refuse it, should something else than its arguments forbid it. */
+  /** The form of a refusal, for example by a kill switch. */
   readonly form: RefusalForm;
   readonly outgoing: Outgoing;
 }
@@ -82,12 +93,12 @@ export interface RecogniseDeps {
   /** Whether the approved manifest of a tool has an `outputSchema`. */
   readonly toolHasOutputSchema: (tool: string) => boolean;
   readonly limits: RecogniseLimits;
-  /** Bounds the bodies of all calls together; undefined: they are not bounded. */
+  /** Limits the bodies of all calls together; no limit if undefined. */
   readonly buffers?: BufferBudget | undefined;
 }
 
 export interface RecogniseLimits {
-  /** Bodies of bound calls, in bytes. */
+  /** The largest body of a bound call, in bytes. */
   readonly bodyBytesMax: number;
   /** Levels of nesting in a JSON body. */
   readonly depthMax: number;
@@ -95,7 +106,7 @@ export interface RecogniseLimits {
   readonly size: JsonSizeLimits;
 }
 
-/** Anything thrown while a request was read, as a refusal in the form its client understands. */
+/** Converts an error that was thrown while a request was read to a refusal in the client's form. */
 export function refusalOf(error: unknown, form: RefusalForm): RecognisedRefusal {
   const { code, message } = toGatewayError(error);
   const refusal = { kind: 'refusal', code, message, form } as const;

@@ -6,7 +6,7 @@ import type { RefusalForm } from './recognition.ts';
 /** Why a call is refused, and what the agent can do about it. */
 export interface Refusal {
   readonly form: RefusalForm;
-  /** A code of `shared/errors/gateway-error.ts`, or one that a policy stamped. */
+  /** A code of `shared/errors/gateway-error.ts`, or one that a policy set. */
   readonly reasonCode: string;
   /** Default `deny`. */
   readonly decision?: Decision | undefined;
@@ -16,9 +16,12 @@ export interface Refusal {
   readonly details?: RefusalDetails | JsonObject | undefined;
   readonly approvalId?: string | number | undefined;
   readonly evidenceEventId?: string | undefined;
-  /** Default: 202 for a pending approval, the code's own for malformed calls and upstream failures, else 403. */
+  /**
+   * Default: 202 for a pending approval, the reason code's own status for malformed calls and
+   * upstream failures, 403 otherwise.
+   */
   readonly status?: number | undefined;
   readonly retryAfterSeconds?: number | undefined;
-  /** For this answer only, for example `Allow` or `Proxy-Authenticate`. */
+  /** Additional response headers, for example `Allow` or `Proxy-Authenticate`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }

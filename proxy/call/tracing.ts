@@ -13,7 +13,7 @@ export interface TracedDecision {
 
 /** The request to the upstream, as one span. */
 export interface SentCall {
-  /** By these the upstream's spans become children of this one. */
+  /** Trace headers that make the upstream's spans children of this span. */
   readonly headers: Readonly<Record<string, string>>;
   ended(outcome: {
     readonly status?: number | undefined;
@@ -21,22 +21,19 @@ export interface SentCall {
   }): void;
 }
 
-/**
- * The spans of one call. It is given what it may show and no more: neither headers nor arguments,
- * resources, paths or queries.
- */
+/** The spans of one call. Spans never contain headers, arguments, resources, paths or queries. */
 export interface CallTrace {
   readonly traceId: string;
   understood(recognition: Recognition): void;
   decided(decision: TracedDecision): void;
   refused(refusal: Pick<Refusal, 'form' | 'decision' | 'reasonCode'>): void;
   sent(target: Pick<Outgoing, 'scheme' | 'host' | 'port' | 'method'>): SentCall;
-  /** The response is sent, or the connection is closed. */
+  /** Called when the response was sent or the connection closed. */
   ended(exchange: Pick<Exchange, 'res'>): void;
 }
 
 export interface Tracing {
   begin(exchange: Exchange): CallTrace;
-  /** Sends what is left, for a short while at most. */
+  /** Exports the remaining spans, and gives up after a short time. */
   close(): Promise<void>;
 }

@@ -26,7 +26,7 @@ import type { Action } from '../../shared/vocabulary/action.ts';
 import type { Effect, Verdict } from '../../shared/vocabulary/verdict.ts';
 import type { Enrolment } from './enrolment.ts';
 
-/** While an agent waits for it. */
+/** Time limit of requests that an agent may be waiting for. */
 const answerMs = 10_000;
 
 interface SidecarReport {
@@ -41,13 +41,13 @@ interface SidecarReport {
 
 /** The control plane's response to an upload. */
 export interface Acknowledged {
-  /** Everything up to here is sealed. */
+  /** All records up to this position are sealed. */
   readonly acked: SpoolPosition;
-  /** The current end of the ledger; an older control plane omits it. */
+  /** The current head of the ledger; an older control plane omits it. */
   readonly ledger?: LedgerAcknowledgement | undefined;
 }
 
-/** The agent's usage elsewhere, as the control plane reports it. */
+/** The agent's usage outside this sidecar run, as the control plane reports it. */
 export interface UsageElsewhere {
   readonly position: number;
   readonly after: number;
@@ -60,20 +60,22 @@ export interface ControlPlane {
     action: Action,
     actionDigest: string,
     verdict: Verdict,
-    /** The passport that the agent presented with it, compact JWS. */
+    /** The passport that the agent presented with the action, compact JWS. */
     presented?: string,
   ): Promise<{ readonly id: number; readonly expiresAtMs: number }>;
-  /** Consumes a granted approval; rejects when it was used, has expired or is not this agent's. */
+  /**
+   * Consumes a granted approval. Rejects if it was used, has expired or belongs to another agent.
+   */
   spendApproval(approvalId: number): Promise<void>;
-  /** The durable second lock on single use; false when somebody was first. */
+  /** Claims a passport in the database, besides the claim on the bus; false if already claimed. */
   claimPassport(jti: string, expiresAtMs: number): Promise<boolean>;
   credentials(): Promise<{
     readonly credentials: readonly HeldCredential[];
     readonly version: number;
   }>;
   /**
-   * Takes records as the lines of the spool, each with its line feed, and what the ledger was
-   * acknowledged as last, which it must still be.
+   * Uploads records: lines of the spool, each with its line feed. `ledger` is the last
+   * acknowledgement, with which the ledger must still agree.
    */
   upload(
     segment: string,
@@ -84,7 +86,7 @@ export interface ControlPlane {
   report(report: SidecarReport): Promise<string>;
   /** The agent's usage outside this run that changed after a position of the ledger. */
   usage(run: string, after: number): Promise<UsageElsewhere>;
-  /** The succession of section keys, each signed by the one before. */
+  /** Statements about the succession of section keys, each signed by the previous key. */
   keySuccession(): Promise<readonly string[]>;
 }
 
@@ -171,7 +173,7 @@ const heldForm = z.object({
   ),
 });
 
-/** Its errors say nothing of the cause: a parser quotes the text that it cannot read. */
+/** Errors omit their cause, because a parser's message quotes the text, which contains secrets. */
 function readCredentials(plaintext: Uint8Array): HeldCredential[] {
   try {
     return heldForm.parse(JSON.parse(Buffer.from(plaintext).toString('utf8'))).credentials;
@@ -180,7 +182,7 @@ function readCredentials(plaintext: Uint8Array): HeldCredential[] {
   }
 }
 
-/** The short JWT by which the sidecar proves itself, a new one for each request. */
+/** A short-lived JWT that authenticates the sidecar; each request has a new one. */
 function sidecarToken({ identity, signingKey }: Enrolment, clock: Clock): string {
   const now = Math.floor(clock.now() / 1000);
   const claims = {

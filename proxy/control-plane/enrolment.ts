@@ -20,7 +20,7 @@ export interface Enrolment {
   readonly signingKey: SigningKey;
   /** X25519; credentials are encrypted to it. */
   readonly encryptionKey: KeyObject;
-  /** The keys that snapshots and heartbeats must be signed with, pinned. */
+  /** Pinned keys; snapshots and heartbeats must be signed with one of them. */
   readonly sectionKeys: readonly PublicJwk[];
 }
 
@@ -39,7 +39,10 @@ interface EnrolmentOptions {
   readonly version: string;
 }
 
-/** The enrolment of a former start, or a new one with the token. Private keys never leave the data directory. */
+/**
+ * Loads the stored enrolment, or enrols with the token. Private keys never leave the data
+ * directory.
+ */
 export async function enrol(options: EnrolmentOptions): Promise<Enrolment> {
   const path = enrolmentFile(options.dataDir);
   if (fs.existsSync(path)) return read(path);
@@ -54,13 +57,13 @@ export async function enrol(options: EnrolmentOptions): Promise<Enrolment> {
   return revive(stored);
 }
 
-/** Whom the sidecar of a data directory acts for; undefined if it has not enrolled. */
+/** The identity of the data directory's sidecar; undefined if the sidecar has not enrolled. */
 export function enrolledIdentity(dataDir: string): Identity | undefined {
   const path = enrolmentFile(dataDir);
   return fs.existsSync(path) ? read(path).identity : undefined;
 }
 
-/** Believes this section key from the next start on, and no other. */
+/** Stores this key as the only section key to trust from the next start on. */
 export function pinSectionKey(dataDir: string, key: PublicJwk): void {
   const path = enrolmentFile(dataDir);
   const stored = JSON.parse(fs.readFileSync(path, 'utf8')) as StoredEnrolment;
@@ -82,7 +85,7 @@ function replaceFile(path: string, stored: StoredEnrolment): void {
   fs.renameSync(`${path}.new`, path);
 }
 
-/** Keys and names that are not there cannot be guessed: the sidecar is to be enrolled again. */
+/** A damaged enrolment cannot be repaired, so the sidecar must be enrolled again. */
 function read(path: string): Enrolment {
   try {
     return revive(JSON.parse(fs.readFileSync(path, 'utf8')) as StoredEnrolment);

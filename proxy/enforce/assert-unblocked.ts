@@ -11,8 +11,8 @@ interface UnblockedDeps {
 }
 
 /**
- * Throws when nothing of this tool may be done now, whatever was decided a moment ago and whatever
- * the tenant's mode: the replica is too old, sidecar or agent are revoked, a kill switch is armed.
+ * Throws if calls of this tool are blocked now, regardless of earlier decisions and the tenant's
+ * mode: the replica is too old, the sidecar or agent is revoked, or a kill switch is armed.
  */
 export function assertUnblocked(tool: string, { replica, identity, clock }: UnblockedDeps): void {
   const { agentId } = identity;

@@ -6,8 +6,8 @@ import type { CallTrace } from '../call/tracing.ts';
 import type { EnforceDeps } from './deps.ts';
 
 /**
- * One request of the agent and how far it got. Each stage writes what it learns here, so that a
- * failure is refused in the right form and recorded under the right names.
+ * One request of the agent and its state. Each stage stores its results here, so that a failure is
+ * refused in the right form and recorded under the right names.
  */
 export class CallContext {
   readonly exchange: Exchange;
@@ -50,7 +50,7 @@ export function factsOf(
   };
 }
 
-/** The query of a call that was not understood may hold anything, secrets included. */
+/** Removes the query of a call that was not recognised, because it may contain secrets. */
 function withoutQuery(resource: string): string {
   return resource.split('?')[0] ?? '';
 }

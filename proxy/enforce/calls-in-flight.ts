@@ -5,7 +5,9 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Stop } from '../call/call-facts.ts';
 import type { Revocation } from '../replica/replica.ts';
 
-/** The calls that are being answered or recorded, so that nothing they use is closed too early. */
+/**
+ * Tracks calls that are being answered or recorded, so that nothing they use is closed too early.
+ */
 export class CallsInFlight {
   readonly #running = new Set<Promise<void>>();
 
@@ -16,7 +18,7 @@ export class CallsInFlight {
     return work;
   }
 
-  /** Resolves when all has ended, or after `atMostMs`. */
+  /** Resolves when all calls have ended, or after `atMostMs`. */
   async settled(atMostMs: number): Promise<void> {
     const patience = new AbortController();
     const { signal } = patience;
@@ -28,7 +30,7 @@ export class CallsInFlight {
   }
 }
 
-/** Why a call was ended from here; undefined when it was not, as when its agent went away. */
+/** Why the sidecar ended a call; undefined if it did not, for example if the agent disconnected. */
 export function stopOf({ reason }: AbortSignal): Stop | undefined {
   return reason instanceof Stopped ? reason.stop : undefined;
 }
@@ -48,7 +50,9 @@ interface LiveCall {
   readonly abort: AbortController;
 }
 
-/** The calls in flight, so that a kill switch ends those that it blocks, and a revocation ends all. */
+/**
+ * The calls in flight. A kill switch ends the calls that it blocks; a revocation ends all calls.
+ */
 export class StoppableCalls {
   readonly #calls = new Set<LiveCall>();
 
@@ -56,7 +60,7 @@ export class StoppableCalls {
     return this.#calls.size;
   }
 
-  /** Adds a call that may be ended from here; returns a function that removes it. */
+  /** Adds a call that the sidecar may end; returns a function that removes it. */
   add(call: LiveCall): () => void {
     this.#calls.add(call);
     return () => {
@@ -73,7 +77,7 @@ export class StoppableCalls {
     return blocked.length;
   }
 
-  /** Ends every call, for nothing may be done here any more; returns how many. */
+  /** Ends every call because of a revocation; returns how many. */
   endAll(revocation: Revocation): number {
     const calls = [...this.#calls];
     for (const { abort } of calls) abort.abort(new Stopped(revocation));

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
-/** Bounds how many of something run at once; beyond the limit `acquire` throws the given code. */
+/** Limits concurrent operations; at the limit, `acquire` throws the given code. */
 export class ConcurrencyLimit {
   readonly #max: number;
   readonly #code: ErrorCode;

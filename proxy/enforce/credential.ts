@@ -26,14 +26,14 @@ interface MissingCredentialOptions {
 
 interface SentCall {
   readonly tool: string;
-  /** The status that the upstream answered with, if it answered. */
+  /** The upstream's status, if there was a response. */
   readonly status: number | undefined;
 }
 
 /**
- * Warns of bound calls that are sent without a stored credential where one seems to be meant:
- * one is bound to the same host on another port or under another name of this machine, or the
- * upstream answered 401 or 403. Once a minute for each binding.
+ * Warns about bound calls that are sent without a stored credential but probably need one: a
+ * credential exists for the same host on another port or under another name of this machine, or the
+ * upstream answered 401 or 403. Warns once a minute for each binding.
  */
 export class MissingCredentials {
   readonly #options: MissingCredentialOptions;
@@ -51,7 +51,7 @@ export class MissingCredentials {
     const nowMs = clock.monotonic();
     const warnedAtMs = this.#warnedAtMs.get(binding.name);
     if (warnedAtMs !== undefined && nowMs - warnedAtMs < warnEveryMs) return;
-    // Bindings come and go; what is forgotten is reported once more.
+    // Entries of removed bindings must not accumulate; clearing them only repeats some warnings.
     if (this.#warnedAtMs.size >= bindingsMax) this.#warnedAtMs.clear();
     this.#warnedAtMs.set(binding.name, nowMs);
     const { name, host } = binding;
@@ -67,7 +67,7 @@ export class MissingCredentials {
     );
   }
 
-  /** The hosts of credentials that may be meant, the likeliest first. */
+  /** Hosts of stored credentials that may be meant for this call, the likeliest first. */
   #near(host: string, tool: string): readonly NearHost[] {
     const wanted = namedHost(host);
     return this.#options.credentials
@@ -100,7 +100,9 @@ function nearHost(
   return { host, isForTool, isSamePort, isSameMachine: distance === 0, distance };
 }
 
-/** One for the same tool first, then one on the same port, then one of the nearest name. */
+/**
+ * Sorts hosts of credentials for the same tool first, then hosts with the same port, then by name.
+ */
 function byLikelihood(one: NearHost, other: NearHost): number {
   if (one.isForTool !== other.isForTool) return one.isForTool ? -1 : 1;
   if (one.isSamePort !== other.isSamePort) return one.isSamePort ? -1 : 1;
@@ -113,7 +115,9 @@ interface CredentialDeps {
   readonly identity: Pick<Identity, 'agentId'>;
 }
 
-/** The credential for a call; a response to an MCP server's question gets that of its session. */
+/**
+ * The credential for a call. A response to an MCP server's question gets the server's credential.
+ */
 export function credentialFor(
   { binding, tool, insteadOf }: RecognisedAction,
   deps: CredentialDeps,
@@ -124,7 +128,7 @@ export function credentialFor(
     : credentialForServer(binding, deps);
 }
 
-/** The credential for requests to an MCP server that are no calls. */
+/** The credential for requests to an MCP server that are not calls. */
 export function credentialForServer(
   binding: Binding,
   { credentials, replica, identity }: CredentialDeps,

@@ -24,15 +24,15 @@ export interface EnforceDeps extends JudgeDeps {
   readonly missingCredentials: MissingCredentials;
   readonly forward: Forward;
   readonly tunnelUpgrade: TunnelUpgrade;
-  /** ConcurrencyLimit for tunnels of every kind. */
+  /** Limits concurrent tunnels of every kind. */
   readonly tunnels: ConcurrencyLimit;
-  /** ConcurrencyLimit for calls that wait for a human. */
+  /** Limits concurrent calls that wait for a human. */
   readonly held: ConcurrencyLimit;
-  /** Bounds the records of denied calls; everything that denies a call asks it first. */
+  /** Limits the records of denied calls; all code that denies a call consults it first. */
   readonly denials: DenialThrottle;
   readonly live: StoppableCalls;
   readonly streamOpenings: StreamOpenings;
-  /** Requests to humans that are being opened, by action digest. */
+  /** Approval requests that are being opened, by action digest. */
   readonly openingApprovals: Map<string, Promise<Pick<DeliveredApproval, 'id' | 'expiresAtMs'>>>;
   readonly openedApprovals: OpenedApprovals;
   readonly internal: InternalHostDeps;
@@ -41,12 +41,12 @@ export interface EnforceDeps extends JudgeDeps {
   readonly metrics: DecisionMetrics;
   readonly onDecision?: DecisionSink['onDecision'];
   readonly traffic: TrafficMetrics;
-  /** Undefined where no collector is named: then it costs nothing. */
+  /** Undefined if no collector is configured. */
   readonly tracing: Tracing | undefined;
-  /** How long a call is held for a human's decision, and how long an agent may ask for at most. */
+  /** How long a call is held for a human's decision. */
   readonly holdMs: number;
   readonly holdMsMax: number;
-  /** Aborted when the sidecar ends: held calls are answered then, and what has no end is ended. */
+  /** Aborted at shutdown: held calls are answered then, and streams without an end are ended. */
   readonly stopping: AbortSignal;
   readonly callsInFlight: CallsInFlight;
 }

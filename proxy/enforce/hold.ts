@@ -46,7 +46,7 @@ export async function holdForApproval(
     });
     const held = { approvalId: approval.id, tool: judgement.action.tool, waitMs, signal };
     const outcome = await awaitDecision(held, deps);
-    // A grant is not consumed for a response that nobody waits for.
+    // If the agent disconnected, the grant is not consumed, because nobody waits for the response.
     return { outcome: signal.aborted ? 'pending' : outcome, approvalId: approval.id };
   } finally {
     exchange.held?.stopProgress();
@@ -81,8 +81,8 @@ export type HoldOutcome = 'granted' | 'denied' | 'expired' | 'pending';
 type Opened = Pick<DeliveredApproval, 'id' | 'expiresAtMs'>;
 
 /**
- * Opens an approval for exactly this action, or joins the one that is open. Concurrent calls of the
- * same action share one request to the control plane.
+ * Opens an approval for exactly this action, or joins the open one. Concurrent calls of the same
+ * action share one request to the control plane.
  */
 function openApproval(
   judgement: Judgement,
@@ -115,8 +115,8 @@ async function ask(
 
 /**
  * Waits for the human's decision to arrive over the bus, for `waitMs` at most and only while the
- * agent is connected. `pending` means that nobody decided yet. Rejects as soon as no decision could
- * allow the call: a kill switch was armed, the sidecar or its agent was revoked.
+ * agent is connected; `pending` means that nobody decided yet. Rejects if a kill switch is armed or
+ * the sidecar or its agent is revoked, because no decision could then allow the call.
  */
 export function awaitDecision(
   { approvalId, tool, waitMs, signal }: AwaitedDecision,
@@ -159,13 +159,18 @@ interface AwaitedDecision {
 
 type HoldDeps = Pick<EnforceDeps, 'replica' | 'identity' | 'clock' | 'stopping'>;
 
-/** How long a call is held, and the response header that confirms the wait that its agent asked for. */
+/**
+ * How long a call is held, and the response header that confirms the wait requested by the agent.
+ */
 interface HoldTime {
   readonly waitMs: number;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The setting's time, or what the agent prefers (RFC 7240, section 4.3) within the setting's limit. */
+/**
+ * The configured hold time, or the agent's preferred one (RFC 7240, section 4.3) up to the
+ * configured limit.
+ */
 export function holdTime(
   { waitSeconds }: Pick<RecognisedAction['hints'], 'waitSeconds'>,
   { holdMs, holdMsMax }: Pick<EnforceDeps, 'holdMs' | 'holdMsMax'>,
@@ -190,7 +195,10 @@ function outcomeOf(approval: DeliveredApproval | undefined): HoldOutcome {
   }
 }
 
-/** Answers an MCP call that reads progress with an event stream, from now until it is decided. */
+/**
+ * Starts an event stream as the response to a held MCP call, if its client requested progress
+ * notifications.
+ */
 function beginHeldStream(
   exchange: Exchange,
   { form, hints, insteadOf }: Pick<RecognisedAction, 'form' | 'hints' | 'insteadOf'>,
@@ -202,7 +210,7 @@ function beginHeldStream(
   const { req, res } = exchange;
   const { progressToken } = hints;
   if (form.kind !== 'mcp' || progressToken === undefined || res.destroyed) return;
-  // The refusal of a client's response is sent to the server.
+  // Such a call gets no stream, because its refusal is sent to the server and not to the client.
   if (insteadOf !== undefined) return;
   if (!acceptsEvents(req.headers.accept ?? '')) return;
   exchange.held = new HeldStream(res, form);

@@ -6,7 +6,9 @@ import type { Action } from '../../shared/vocabulary/action.ts';
 import { proofOf, readPresented } from './presented-passport.ts';
 import { type JudgeDeps, type Judgement, noLease, reachJudgement } from './reach-judgement.ts';
 
-/** Judges again by a human's decision on this very action, whatever passport came with the call. */
+/**
+ * Judges again by a human's decision on exactly this action, whatever passport came with the call.
+ */
 export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promise<Judgement> {
   const { action } = first;
   const digest = digestOf(action, deps.replica.tool(action.tool)?.manifestHash);
@@ -25,7 +27,7 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
       ? { ...action, args: approval.effectiveArgs ?? action.args }
       : action;
   const passport = await readPresented(approval.passport, deps);
-  // The grant's one use is claimed by consuming the approval that this passport stands for.
+  // The passport stands for the approval, so consuming the approval claims the grant's single use.
   first.release();
   const input = { action: granted, passport: claimed(passport), deps };
   return { ...(await reachJudgement(input)), approval };
@@ -38,7 +40,7 @@ async function judgeByStandingGrant(
   deps: JudgeDeps,
 ): Promise<Judgement | undefined> {
   const { action, presented, verdict } = first;
-  // A call that is only observed proceeds without a human, so it consumes no use.
+  // If the mode only observes, the call proceeds without a human and consumes no use of a grant.
   if (!verdict.enforced) return undefined;
   return reachByStandingGrant(first, {
     grants: usableGrants(action, digest, deps),
@@ -50,7 +52,7 @@ async function judgeByStandingGrant(
   });
 }
 
-/** A grant for any arguments does not overrule a denial of this very action. */
+/** A grant for any arguments does not override a human's denial of exactly this action. */
 function* usableGrants(
   action: Action,
   digest: string,
@@ -64,7 +66,7 @@ function* usableGrants(
   }
 }
 
-/** The passport that the call rests on besides the grant, read again because a hold takes time. */
+/** The passport that the call needs besides the grant, read again because a hold takes time. */
 async function heldPassport(
   presented: string | undefined,
   deps: JudgeDeps,

@@ -27,7 +27,7 @@ export function judge(
   return judgeFurther(judging, deps);
 }
 
-/** Waits until the usage elsewhere is known, and reads the presented passport. */
+/** Waits until the agent's usage outside this run is known, and reads the presented passport. */
 async function judgeLater(
   action: Action,
   presented: string | undefined,
@@ -41,7 +41,10 @@ async function judgeLater(
   return judgeFurther(first, deps);
 }
 
-/** Without a lease the call is judged too: the tenant's mode decides what a refusal means (design 3). */
+/**
+ * Judges the call even without a lease, because the tenant's mode decides whether a refusal is
+ * enforced (design 3).
+ */
 function judgeByLease(action: Action, deps: JudgeDeps): Judgement | Promise<Judgement> {
   return reachJudgement({ action, passport: deps.replica.nextUse() ?? noLease, deps });
 }

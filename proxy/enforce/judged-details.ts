@@ -22,14 +22,14 @@ interface Judged {
   readonly tool: string;
   readonly resource: string;
   readonly host: string;
-  /** The bindings of the host that the agent is shown. */
+  /** The host's bindings that are visible to the agent. */
   readonly bound: readonly Binding[];
   readonly nearest: Binding | undefined;
 }
 
 /**
- * The judged call as a refusal shows it: tool, resource, host, and the host's bindings. Only
- * bindings in the agent's manifest appear; if the host has none, the nearest one does.
+ * Describes the judged call for a refusal: tool, resource, host, and the host's bindings in the
+ * agent's manifest. If the manifest has none, the binding on the most similar host is named.
  */
 function judge(facts: CallFacts, deps: JudgedDeps): Judged {
   const visible = visibleBindings(deps.replica, deps.identity.agentId);
@@ -55,7 +55,9 @@ function detailsOf({ tool, resource, host, bound, nearest }: Judged): JsonObject
   };
 }
 
-/** The refusal with what it judged in `details`, and in words where nothing matched the call. */
+/**
+ * Adds the judged call to the refusal's `details`, and to its message if the call may be unbound.
+ */
 export function withJudged(
   refusal: Refusal,
   { deps, facts }: { readonly deps: JudgedDeps; readonly facts: CallFacts },
@@ -76,7 +78,7 @@ export function withJudged(
   };
 }
 
-/** Without a verified snapshot there are no bindings to name; the refusal itself states that. */
+/** Undefined without a verified snapshot; the refusal itself then states that it is missing. */
 function judgedOrNone(facts: CallFacts, deps: JudgedDeps): Judged | undefined {
   try {
     return judge(facts, deps);
@@ -85,7 +87,7 @@ function judgedOrNone(facts: CallFacts, deps: JudgedDeps): Judged | undefined {
   }
 }
 
-/** A sentence for a host that the agent's manifest shows no binding of. */
+/** A sentence for a host without a binding in the agent's manifest. */
 function unboundHint({ host, nearest }: Judged): string {
   const other = nearest === undefined ? '' : `; ${nearest.host} is bound to ${nearest.name}`;
   return `The host ${host} has no binding for this agent${other}.`;
@@ -115,7 +117,7 @@ function hostKey(host: string): string {
   return authorityKey(host.slice(0, mark), Number(host.slice(mark + 1)));
 }
 
-/** The binding on the nearest host, if one is near enough. */
+/** The binding on the host with the most similar name, if one is similar enough. */
 function nearestTo(host: string, bindings: readonly Binding[]): Binding | undefined {
   const wanted = namedHost(host);
   let best: { readonly binding: Binding; readonly distance: number } | undefined;

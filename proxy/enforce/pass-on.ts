@@ -12,14 +12,16 @@ import { perform } from './perform.ts';
 
 /**
  * Forwards a request without arguments to judge: an MCP server's handshake and lists, a model
- * provider's stream. It needs a fresh replica and no kill switch, and is recorded like any call.
+ * provider's stream. Requires a fresh replica and no blocking kill switch; the request is recorded
+ * like any call.
  */
 export async function passOn(context: CallContext, pass: RecognisedPass): Promise<void> {
   const { exchange, deps } = context;
   const { binding, outgoing } = pass;
   const isMcp = binding.protocol === 'mcp';
   if (pass.what === 'mcp/stream') deps.streamOpenings.begin(exchange);
-  // The query is left out because some clients send their own keys in it, and the ledger keeps all.
+  // The query is omitted, because some clients send API keys in it and ledger entries are
+  // permanent.
   const resource = splitTarget(exchange.target).path;
   context.facts = factsOf(exchange, { tool: passedTool(pass), resource });
   assertUnblocked(context.facts.tool, deps);

@@ -25,13 +25,13 @@ interface PermittedCall {
   readonly credential: HeldCredential | undefined;
   /** Id of the decision's event. */
   readonly evidenceId: string;
-  /** Reads the response as it passes, besides the guard against reflected secrets. */
+  /** Filters the response, in addition to the guard against reflected secrets. */
   readonly filter?: ResponseFilter | undefined;
   readonly responseHeaders: Readonly<Record<string, string>>;
 }
 
 /**
- * Performs a permitted call and records how it ended. Rejects if no response was begun, so that the
+ * Performs a permitted call and records how it ended. Rejects if no response has begun, so that the
  * caller can refuse in the right form.
  */
 export async function perform(context: CallContext, call: PermittedCall): Promise<void> {
@@ -103,7 +103,10 @@ interface Tunnelled {
   readonly deps: EnforceDeps;
 }
 
-/** Opens a tunnel. Once it is open, the response that was kept for a refusal lets go of the socket. */
+/**
+ * Opens a tunnel. `res` is kept for a refusal, and detached from the socket once the tunnel is
+ * open.
+ */
 async function tunnel(
   { req, res, upgrade }: Exchange,
   { outgoing, call, signal, deps }: Tunnelled,
@@ -133,12 +136,12 @@ async function tunnel(
 
 function isAnswered(exchange: Exchange, outcome: CallOutcome): boolean {
   const { held, res } = exchange;
-  // A response that broke off after it had begun has destroyed the connection.
+  // If a held stream's response failed after it had begun, its connection is destroyed.
   if (held !== undefined) return res.destroyed || res.writableEnded;
   return res.headersSent || hasOpened(exchange, outcome);
 }
 
-/** The held stream's filter runs last, because the others read the bytes of the upstream. */
+/** The held stream's filter runs last, because the other filters expect the upstream's bytes. */
 function intoHeld(
   { held }: Exchange,
   filter: ResponseFilter | undefined,
@@ -151,7 +154,7 @@ function hasOpened({ upgrade }: Exchange, { requestBytes }: CallOutcome): boolea
   return upgrade !== undefined && requestBytes !== undefined;
 }
 
-/** Names why the sidecar ended a call, which the forwarder reports as a disconnected agent. */
+/** Adds why the sidecar ended a call; the forwarder reports such a call as `client_gone`. */
 function nameStop(ended: Outcome, signal: AbortSignal): CallOutcome {
   const stop = stopOf(signal);
   return ended.failure === 'client_gone' && stop !== undefined
@@ -159,7 +162,9 @@ function nameStop(ended: Outcome, signal: AbortSignal): CallOutcome {
     : ended;
 }
 
-/** Reports to the agent why an upstream may refuse the call. */
+/**
+ * Adds a header if no credential was sent, because that may be why the upstream refuses the call.
+ */
 function responseHeadersOf({ binding, credential, responseHeaders }: PermittedCall) {
   return lacksCredential(binding, credential)
     ? { ...responseHeaders, 'Sallyport-Credential': 'none' }

@@ -20,13 +20,13 @@ export async function judgePresented(
   return { ...judged, presented };
 }
 
-/** The user that a passport of this agent is bound to, if it is bound to one. */
+/** The user in the passport, if the passport belongs to this agent and names a user. */
 function userOf(passport: PassportState, { agentId }: Action): string | undefined {
   if (passport.form !== 'signed' || passport.claims.sub !== agentId) return undefined;
   return passport.claims.user_id === anyUser ? undefined : passport.claims.user_id;
 }
 
-/** Verifies a passport; its use is still to be claimed. */
+/** Verifies a passport; the caller must still claim its single use. */
 export async function readPresented(
   token: string,
   { replica }: { readonly replica: Replica },
@@ -60,8 +60,8 @@ export function proofOf(approved: DeliveredApproval): ApprovalProof {
 }
 
 /**
- * The passports that agents presented and used here, kept until no clock can hold them valid. A
- * second use is refused here even if the claim on the bus was deleted.
+ * Passports that were presented and used here, kept until they have expired even for clocks that
+ * differ. A second use is refused here even if the claim on the bus was deleted.
  */
 export class UsedPassports {
   readonly #forgetAtMs = new Map<string, number>();
@@ -78,7 +78,7 @@ export class UsedPassports {
     return true;
   }
 
-  /** The next sweep is due at twice the size that this one leaves, so the cost per use stays flat. */
+  /** The next sweep runs at twice the remaining size, so that the cost per use stays constant. */
   #sweep(nowMs: number): void {
     for (const [jti, forgetAtMs] of this.#forgetAtMs) {
       if (forgetAtMs <= nowMs) this.#forgetAtMs.delete(jti);

@@ -40,9 +40,12 @@ export interface JudgeDeps {
   readonly usage: UsageCounter;
 }
 
-/** The action of a judgement may be performed: after `modify`, with the approver's arguments. */
+/**
+ * A judged action. Only this action may be performed; after `modify`, it has the approver's
+ * arguments.
+ */
 export interface Judgement extends Reached {
-  /** The approval that this action waits for, was refused by, or rests on. */
+  /** The approval that allowed or refused this action, or for which the action waits. */
   readonly approval?: DeliveredApproval | undefined;
   /** The passport that the agent presented, compact JWS; its one use is claimed. */
   readonly presented?: string | undefined;
@@ -101,7 +104,7 @@ async function consumeApproval(
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     if (isStanding && error.kind.grant === 'over') {
-      // A standing grant that has ended decides nothing: a human is asked.
+      // A standing grant that is no longer valid decides nothing, so a human is asked.
       consumedApprovals.add(approvalId);
       return false;
     }
@@ -134,7 +137,9 @@ export function needsUsage({ tool, agentId }: Action, { replica }: JudgeDeps): b
   return replica.policies.usage.needsOf(tool, agentId) !== undefined;
 }
 
-/** Passports for agents in general are accepted here, too (contract 2.6). */
+/**
+ * The audience `gateway://agents` is accepted, too: passports for agents in general (contract 2.6).
+ */
 function audienceOf(passport: PassportState, { sidecarId }: Identity): string {
   const isGeneral =
     passport.form === 'signed' &&

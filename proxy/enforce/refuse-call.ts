@@ -12,7 +12,7 @@ import { withJudged } from './judged-details.ts';
 import { perform } from './perform.ts';
 import { refusalMessage, writeRefusal } from './write-refusal.ts';
 
-/** Answers a call with a refusal, in the stream that was opened for it if there is one. */
+/** Answers a call with a refusal, on the call's held stream if there is one. */
 export function answerRefusal(context: CallContext, refusal: Refusal): void {
   const { res, held } = context.exchange;
   context.trace?.refused(refusal);
@@ -54,7 +54,7 @@ export async function refuseJudged(
 
 /**
  * Refuses a client's response to a question of its MCP server. The server receives an error
- * instead, because it would wait for the response forever, and its own call reports the error.
+ * instead, because it would otherwise wait for the response forever.
  */
 export async function refuseResponse(
   context: CallContext,
@@ -73,12 +73,15 @@ export async function refuseResponse(
   });
 }
 
-/** Refuses a call that failed before its response began, for its own reason, and records that. */
+/**
+ * Refuses a call that failed before its response began, with the failure as the reason, and records
+ * the refusal.
+ */
 export async function refuseFailed(context: CallContext, thrown: unknown): Promise<void> {
   const { form, evidenceId, deps } = context;
   const failure = toGatewayError(thrown);
   if (failure.code === 'internal.unexpected') logUnexpected(thrown, context);
-  // A call that was allowed is recorded to its end.
+  // An allowed call already has a record, so its failure is never throttled.
   const error = evidenceId === undefined ? orThrottled(failure, deps) : failure;
   const { code: reasonCode, message } = error;
   if (reasonCode === 'rate_limited.denials') {
@@ -98,7 +101,7 @@ function logUnexpected(thrown: unknown, { facts, deps }: CallContext): void {
   deps.log.error({ ...causeOf(thrown), host, method }, 'a call failed unexpectedly');
 }
 
-/** The kind of an exception and the frames that it came from, for the log. */
+/** The type of an exception and its stack frames, for the log. */
 interface Cause {
   readonly error: string;
   readonly at: readonly string[];

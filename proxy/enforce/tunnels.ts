@@ -16,9 +16,9 @@ import { endWhenSilent } from './end-when-silent.ts';
 import { passedTool } from './pass-on.ts';
 
 /**
- * Admits a tunnel to a passthrough host. Its bytes are not read, but it needs a fresh replica, is
- * recorded before it opens and after it ends, and a kill switch or a revocation breaks it off.
- * Throws to refuse it.
+ * Admits a tunnel to a passthrough host, or throws to refuse it. The tunnel's bytes are not read,
+ * but a fresh replica is required, start and end are recorded, and a kill switch or a revocation
+ * closes the tunnel.
  */
 export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<void> {
   const binding = deps.recognition().index.forHost(tunnel.host, tunnel.port)?.passthrough;
@@ -39,7 +39,7 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
     release = deps.tunnels.acquire();
     const evidenceId = await recordPass('binding.passthrough', context);
     isAllowed = true;
-    // Again: what changed meanwhile found no tunnel to end.
+    // Checked again, because a change during recording could not yet end this tunnel.
     assertUnblocked(facts.tool, deps);
     if (!isPassthrough(deps, tunnel.host, tunnel.port)) {
       throw new GatewayError('proxy.unbound_call');
@@ -56,7 +56,7 @@ export async function enforceTunnel(tunnel: Tunnel, deps: EnforceDeps): Promise<
   }
 }
 
-/** Ends a tunnel when its host is no longer passed through. */
+/** Closes a tunnel when its host is no longer bound as passthrough. */
 function endWhenUnbound(tunnel: Tunnel, deps: EnforceDeps): () => void {
   return deps.replica.onChange('bindings', () => {
     if (!isPassthrough(deps, tunnel.host, tunnel.port)) tunnel.close();
@@ -71,7 +71,7 @@ interface Followed {
 
 /**
  * Ends the tunnel on a kill switch or revocation, and records how it ended. A tunnel that was
- * refused for the TLS inside it is recorded as denied, too. Never rejects.
+ * refused because of the TLS inside it is also recorded as denied. Never rejects.
  */
 async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Promise<void> {
   const startedAt = deps.clock.monotonic();
@@ -108,7 +108,10 @@ async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Pr
   await recordOutcome({ decisionId: evidenceId, facts, outcome, durationMs }, deps);
 }
 
-/** Without a verified snapshot no host is known to be one: it is read, and refused in good form. */
+/**
+ * False without a verified snapshot: the connection is intercepted, so that calls get a proper
+ * refusal.
+ */
 export function isPassthrough(
   deps: Pick<EnforceDeps, 'recognition'>,
   host: string,

@@ -67,7 +67,7 @@ function approvalSteps({ decision, approvalId, form }: Refusal): string[] {
   ];
 }
 
-/** A model that has nothing but tools comes first: it can fetch no URL, and not wait either. */
+/** The first steps are for a model that only has tools: it can neither fetch a URL nor wait. */
 function mcpApprovalSteps(
   approvalId: string | number,
   { tool, method }: Extract<RefusalForm, { kind: 'mcp' }>,

@@ -77,7 +77,7 @@ export function createConnects(
     } catch (thrown) {
       const error = toGatewayError(thrown);
       log[error.kind.level]({ err: thrown, code: error.code }, 'CONNECT refused');
-      // `onTunnel` decides a tunnel and reports that; a later failure is no decision.
+      // `onTunnel` reports its own decision, and a later failure of a tunnel is not a decision.
       if (!isTunnel) context.refused(error);
       refuseSocket(connect.socket, error);
     }
@@ -95,8 +95,9 @@ export function createConnects(
 }
 
 /**
- * Joins the agent's socket to the target's, unread, once `onTunnel` allows it and TLS names the
- * target. Plain HTTP inside goes to `onPlain` instead, which reads it call by call.
+ * Joins the agent's socket to the target's without reading the bytes, once `onTunnel` allows the
+ * tunnel and the TLS inside names the target. Plain HTTP is passed to `onPlain`, which reads it
+ * call by call.
  */
 async function tunnel(
   context: IngressContext,
@@ -149,7 +150,7 @@ interface Carried extends Authority {
   readonly tunnelIdleMs: number;
 }
 
-/** Runs after the 200, when no HTTP response is possible any more. Never rejects. */
+/** Runs after the 200 response, when no other HTTP response is possible. Never rejects. */
 async function carry(
   ends: Carried,
   onPlain: (refusal: GatewayError | undefined) => void,

@@ -14,8 +14,8 @@ const refuse = (code: ErrorCode, message?: string) =>
   new GatewayError(code, message === undefined ? {} : { message });
 
 /**
- * Reads the head of a request, strictly where parsers are known to differ. The parser has refused
- * what is malformed by RFC 9112; here goes what it lets through.
+ * Reads the head of a request. Node's parser has already refused heads that RFC 9112 calls
+ * malformed; this function also refuses heads that parsers are known to read differently.
  */
 export function readHead(
   req: IncomingMessage,
@@ -59,15 +59,17 @@ export function readHead(
 
 /**
  * An offer of HTTP/2 in plain text (RFC 7540 section 3.2), which Java's HttpClient makes in every
- * call. A server may ignore it (RFC 9110 section 7.8); the header is of this hop and not forwarded.
+ * call. A server may ignore the offer (RFC 9110 section 7.8); the header is hop-by-hop and not
+ * forwarded.
  */
 export function isIgnoredUpgrade(value: string): boolean {
   return /^[ \t]*h2c[ \t]*$/i.test(value);
 }
 
 /**
- * Behind an offer of an upgrade without a body Node's parser drops what came in the same packet,
- * ignored or not. A client must know that it is not answered (RFC 9112 section 9.3.2).
+ * After a request with `Upgrade` and no body, Node's parser drops the remaining bytes of the
+ * packet. The connection must close, so that the client knows that its next request has no response
+ * (RFC 9112 section 9.3.2).
  */
 export function endsParsing({ headers }: IncomingMessage): boolean {
   const { upgrade, 'content-length': length } = headers;
@@ -104,7 +106,7 @@ export interface Target extends Authority {
 
 const visible = /^[\x21-\x7e]+$/;
 
-/** On the wire a host is ASCII: the bytes of anything else mean different things to different readers. */
+/** A host must be ASCII, because parsers interpret other bytes differently. */
 function authorityIn(text: string | undefined, defaultPort?: number): Authority | undefined {
   return visible.test(text ?? '') ? splitAuthority(text ?? '', defaultPort) : undefined;
 }
@@ -128,7 +130,10 @@ export function innerTarget(
   return agreed ?? { ...inside, path };
 }
 
-/** The target of a request sent to the proxy itself: absolute form, or the sidecar's own host. */
+/**
+ * The target of a request outside a CONNECT: in absolute form, or in origin form for the sidecar's
+ * own host.
+ */
 export function plainTarget(req: IncomingMessage, host: string | undefined): Target | GatewayError {
   const url = req.url ?? '';
   if (url.startsWith('/')) return ownTarget(req, host);
@@ -147,7 +152,7 @@ export function plainTarget(req: IncomingMessage, host: string | undefined): Tar
   return agreed ?? { ...authority, scheme: 'http', path };
 }
 
-/** Origin form is for the sidecar's own host only: this is no web server. */
+/** Accepts origin form for the sidecar's own host only, because a proxy is not a web server. */
 function ownTarget(req: IncomingMessage, host: string | undefined): Target | GatewayError {
   const authority = authorityIn(host, 80);
   if (authority?.host !== internalHost || !isOriginForm(req.url ?? '')) {
@@ -167,7 +172,7 @@ interface Agreement {
   readonly mayLack: boolean;
 }
 
-/** Undefined when the Host header names the authority, port included. */
+/** Undefined if the Host header matches the authority, including the port. */
 function agrees({ host, authority, defaultPort, mayLack }: Agreement): GatewayError | undefined {
   if (host === undefined) {
     return mayLack ? undefined : refuse('proxy.request_invalid', 'Host is missing.');

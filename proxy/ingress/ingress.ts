@@ -18,9 +18,12 @@ export interface Ingress {
   readonly server: Server;
   /** Connections that are open now. */
   connections(): number;
-  /** Listens and returns the address. Requires a token beyond loopback. */
+  /** Listens and returns the address. A token is required unless the address is loopback. */
   listen(port: number, host?: string): Promise<AddressInfo>;
-  /** Accepts no more, lets calls in flight finish for at most `graceMs`, and ends the rest. */
+  /**
+   * Accepts no more connections, lets calls in flight finish for at most `graceMs`, and closes the
+   * rest.
+   */
   close(graceMs: number): Promise<void>;
 }
 
@@ -29,8 +32,9 @@ const checkEveryMs = 2_000;
 const toldNoMax = 16;
 
 /**
- * An HTTP/1.1 forward proxy that reads what passes: `http://` requests in absolute form, `https://`
- * ones inside an intercepted CONNECT. Both are parsed by one server and end in `handle`.
+ * An HTTP/1.1 forward proxy that reads all requests: `http://` requests in absolute form, and
+ * `https://` requests inside an intercepted CONNECT. One server parses both and passes them to
+ * `handle`.
  */
 export function createIngress(options: IngressOptions): Ingress {
   const limits = { ...defaultLimits, ...options.limits };
@@ -102,9 +106,9 @@ function refuseConnection(context: IngressContext, socket: Duplex, refusal: Gate
 }
 
 interface Connections {
-  /** Accepted connections, whatever they carry. */
+  /** All accepted connections, including tunnels. */
   readonly sockets: Set<Socket>;
-  /** Connections that the HTTP parser reads, intercepted ones among them. */
+  /** Connections that the HTTP parser reads, including intercepted ones. */
   readonly parsed: Set<Socket>;
   readonly peers: WeakMap<Duplex, Peer>;
 }
@@ -120,7 +124,7 @@ function trackConnections(server: Server, connectionsMax: number): Connections {
   server.on('connection', (socket: Socket) => {
     parsed.add(socket);
     socket.once('close', () => parsed.delete(socket));
-    // Intercepted connections come here too; they end with the socket below them.
+    // Intercepted connections also emit this event; their underlying socket is already counted.
     if (peers.has(socket)) return;
     const refusal = sockets.size < connectionsMax ? undefined : tooMany();
     peers.set(socket, { waiting: [], refusal });
@@ -158,7 +162,7 @@ async function drain(
   for (const socket of parsed) {
     const current = peers.get(socket)?.current;
     if (current === undefined) socket.destroy();
-    // A response that has not begun announces that the connection closes.
+    // If the response has not begun, it announces that the connection closes.
     else current.res.shouldKeepAlive = false;
   }
   const timer = setTimeout(() => {
@@ -172,21 +176,21 @@ function createHttpServer(limits: IngressLimits): Server {
   const server = createServer({
     maxHeaderSize: limits.headerBytesMax,
     headersTimeout: limits.headMs,
-    // A long upload is no attack; silence within one is, and `timeout` sees it.
+    // A long upload is allowed; `server.timeout` ends an upload that stalls.
     requestTimeout: 0,
     keepAliveTimeout: limits.keepAliveMs,
     connectionsCheckingInterval: checkEveryMs,
-    // Judged with the other rules, so that it is answered in the same form.
+    // The ingress checks the Host header itself, so that the refusal has the same form as others.
     requireHostHeader: false,
     insecureHTTPParser: false,
     shouldUpgradeCallback: ({ headers }) => !isIgnoredUpgrade(headers.upgrade ?? ''),
-    // An agent that vanished without a word is found out in the end.
+    // TCP keep-alive detects agents that disappeared without closing the connection.
     keepAlive: true,
     keepAliveInitialDelay: 30_000,
   });
   server.timeout = limits.bodyIdleMs;
   server.maxConnections = limits.connectionsMax + toldNoMax;
-  // The parser would drop what exceeds its count in silence; requests are refused by our own.
+  // The parser would silently drop headers beyond its limit, so `readHead` enforces ours instead.
   server.maxHeadersCount = 0;
   return server;
 }
@@ -213,8 +217,8 @@ function isLoopback(host: string): boolean {
 const digest = (text: string) => createHash('sha256').update(text).digest();
 
 /**
- * Whether a `Proxy-Authorization` value proves the token: as `Bearer <token>`, or by Basic as the
- * password, or as the user name without a password (`http://token@proxy`).
+ * Whether a `Proxy-Authorization` value contains the token: as `Bearer <token>`, as the Basic
+ * password, or as the Basic user name without a password (`http://token@proxy`).
  */
 function tokenCheck(token: string): (authorization: string | undefined) => boolean {
   const expected = digest(token);

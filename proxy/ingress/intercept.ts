@@ -8,7 +8,7 @@ import type { Leaf } from '../tls/authority.ts';
 export interface Intercepted {
   readonly scheme: 'http' | 'https';
   readonly socket: Socket;
-  /** Set when the agent asked TLS for another host than CONNECT. */
+  /** Set if the SNI inside names another host than the CONNECT. */
   readonly refusal?: GatewayError | undefined;
 }
 
@@ -28,9 +28,9 @@ interface Interception {
 const tlsHandshake = 0x16;
 
 /**
- * Accepts a CONNECT and looks at the first byte inside. TLS ends here, under a leaf for the host
- * that CONNECT named; plain HTTP (some clients tunnel that too, Node's fetch among them) is read
- * as it is; anything else is closed.
+ * Accepts a CONNECT and looks at the first byte inside. TLS is terminated with a leaf certificate
+ * for the host of the CONNECT; plain HTTP, which some clients tunnel (Node's fetch, for example),
+ * is read directly; anything else is closed.
  */
 export function intercept(interception: Interception): void {
   const { socket, head, handshakeMs, onReady, onFailed } = interception;
@@ -99,7 +99,7 @@ function secure({ socket, authority, leaf }: Interception, { ready, fail }: Ends
   }
   const failed = (error: Error) => fail(handshakeFailure(error));
   const brokenOff = () => fail(handshakeFailure(new Error('it was broken off')));
-  // Before the handshake completes, Node reports its failure only by this event.
+  // Node reports a failure before the end of the handshake only with this event.
   secured.once('_tlsError', failed).once('error', failed).once('close', brokenOff);
   secured.once('secure', () => {
     const refusal = namesAuthority(secured.servername, authority) ? undefined : mismatch();
@@ -124,7 +124,10 @@ function handshakeFailure(error: NodeJS.ErrnoException): GatewayError {
   });
 }
 
-/** An IP address cannot be named by SNI (RFC 6066 section 3); a name must be. */
+/**
+ * Whether the SNI matches the CONNECT. Only for an IP address may it be missing, because SNI cannot
+ * name one (RFC 6066 section 3).
+ */
 function namesAuthority(servername: unknown, { host }: Authority): boolean {
   if (typeof servername !== 'string' || servername === '') return isAddress(host);
   return servername.toLowerCase() === host;

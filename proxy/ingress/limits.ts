@@ -1,20 +1,20 @@
 /** The limits of one agent's connections. */
 export interface IngressLimits {
-  /** Beyond it a connection is refused in words, and well beyond it dropped. */
+  /** Connections beyond the limit are refused with a response, and far beyond it dropped. */
   readonly connectionsMax: number;
   readonly headerBytesMax: number;
   readonly headerCountMax: number;
-  /** Requests that wait on one connection for the answer to the first. */
+  /** Pipelined requests that may wait on one connection. */
   readonly pipelinedMax: number;
-  /** From the first byte of a connection, or of the next request on it, to the end of the head. */
+  /** Time from the first byte of a connection, or of its next request, to the end of the head. */
   readonly headMs: number;
   readonly handshakeMs: number;
-  /** Silence within a request's body. */
+  /** Longest pause within a request's body. */
   readonly bodyIdleMs: number;
-  /** Between two requests. */
+  /** Longest pause between two requests on a connection. */
   readonly keepAliveMs: number;
   readonly connectMs: number;
-  /** Silence in a tunnel. */
+  /** Longest pause in a tunnel. */
   readonly tunnelIdleMs: number;
 }
 

@@ -7,7 +7,7 @@ import type { Upgrade } from './options.ts';
 
 const agentGone = new Error('The agent went away.');
 
-/** An exchange whose abort controller costs nothing until somebody asks for it. */
+/** An exchange that creates its abort controller on first use. */
 export class LiveExchange implements Exchange {
   readonly scheme: 'http' | 'https';
   readonly host: string;
@@ -38,7 +38,7 @@ export class LiveExchange implements Exchange {
     return this.#abort;
   }
 
-  /** The connection is done with this exchange; unless its answer is out, the agent has left. */
+  /** Called when the response closes. If the response is incomplete, the agent has disconnected. */
   closed(): void {
     if (this.res.writableFinished) return;
     this.#broken = true;
@@ -48,7 +48,10 @@ export class LiveExchange implements Exchange {
 
 const lingerMs = 1_000;
 
-/** Discards what still arrives for a moment, so that the response reaches the agent, then closes. */
+/**
+ * Reads and discards bytes for a moment, so that the response reaches the agent, then closes the
+ * socket.
+ */
 function linger(socket: Upgrade['socket']): void {
   socket.resume();
   const timer = setTimeout(() => socket.destroy(), lingerMs);
@@ -56,8 +59,8 @@ function linger(socket: Upgrade['socket']): void {
 }
 
 /**
- * The exchange of a request to change protocols. The request has left the HTTP server, so it gets a
- * response of its own for a refusal; if it is allowed, the connection is tunnelled.
+ * The exchange of a request to change protocols. The HTTP server has released the socket, so a
+ * refusal needs a new response object; an allowed connection is tunnelled.
  */
 export function upgradeExchange({ target, req, socket, head }: Upgrade): Exchange {
   const res = new ServerResponse(req);

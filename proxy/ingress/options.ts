@@ -10,7 +10,7 @@ import type { Target } from './head.ts';
 import type { IngressLimits } from './limits.ts';
 import type { Tunnel } from './tunnel.ts';
 
-/** A request to change protocols, taken off the HTTP parser. */
+/** A request to change protocols; the HTTP parser has released its socket. */
 export interface Upgrade {
   readonly target: Target;
   readonly req: IncomingMessage;
@@ -26,17 +26,26 @@ interface IngressRefusal {
 
 export interface IngressOptions {
   readonly authority: CertificateAuthority;
-  /** Answers an exchange; resolves when the answer is out. May throw a GatewayError to refuse. */
+  /**
+   * Answers an exchange; resolves when the exchange is finished. May throw a GatewayError to
+   * refuse.
+   */
   readonly handle: (exchange: Exchange) => Promise<void>;
-  /** Whether a CONNECT is read or passes unread. The sidecar's own host is always read. */
+  /**
+   * Whether a CONNECT is intercepted or tunnelled unread. The sidecar's own host is always
+   * intercepted.
+   */
   readonly passthrough: (host: string, port: number) => 'intercept' | 'tunnel';
   /** Called before a tunnel is dialled; a GatewayError thrown here refuses it. */
   readonly onTunnel: (tunnel: Tunnel) => Promise<void> | void;
   readonly guard: Guard;
-  /** The token of callers; required if the proxy listens beyond loopback. */
+  /** The token that callers must present; required unless the proxy listens on loopback. */
   readonly token?: string | undefined;
   readonly limits?: Partial<IngressLimits> | undefined;
-  /** Takes over allowed upgrades; a GatewayError refuses. Without it every upgrade is refused. */
+  /**
+   * Handles an upgrade; may throw a GatewayError to refuse it. If undefined, every upgrade is
+   * refused.
+   */
   readonly onUpgrade?: ((upgrade: Upgrade) => Promise<void>) | undefined;
   readonly onRefusal?: ((refusal: IngressRefusal) => void) | undefined;
   readonly log: Log;
@@ -46,6 +55,6 @@ export interface IngressOptions {
 export interface IngressContext extends Omit<IngressOptions, 'limits'> {
   readonly limits: IngressLimits;
   readonly refused: (error: GatewayError, host?: string) => void;
-  /** True once the ingress closes: connections are not kept. */
+  /** True while the ingress is closing, when connections are not kept alive. */
   readonly draining: () => boolean;
 }

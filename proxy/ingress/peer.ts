@@ -6,11 +6,14 @@ import type { GatewayError } from '../../shared/errors/gateway-error.ts';
 export interface Peer {
   /** The destination of the CONNECT and its inner scheme; undefined on a plain connection. */
   readonly inside?: (Authority & { readonly scheme: 'http' | 'https' }) | undefined;
-  /** Answer to every request here: the connection itself was wrong, or one too many. */
+  /**
+   * Set if every request here is refused: the CONNECT was invalid, or there are too many
+   * connections.
+   */
   readonly refusal?: GatewayError | undefined;
   /** The `Proxy-Authorization` value that was proven on this connection. */
   provenAuthorization?: string | undefined;
-  /** The exchange that is being answered; the next one waits for it. */
+  /** The exchange that is being answered; further ones are in `waiting`. */
   current?: Waiting | undefined;
   readonly waiting: Waiting[];
 }

@@ -32,7 +32,7 @@ function refusalParts({ code, kind, message }: GatewayError): RefusalParts {
   };
 }
 
-/** Answers a request; breaks off where an answer has begun. The connection is not used again. */
+/** Refuses a request, or breaks off a response that has begun. The connection is not used again. */
 export function refuseRequest(res: ServerResponse, error: GatewayError): void {
   if (res.headersSent || res.destroyed) {
     res.destroy();
@@ -45,7 +45,7 @@ export function refuseRequest(res: ServerResponse, error: GatewayError): void {
 
 const lingerMs = 1_000;
 
-/** Answers on a socket that no longer belongs to the HTTP parser, and closes it. */
+/** Refuses on a socket that no longer belongs to the HTTP parser, and closes the socket. */
 export function refuseSocket(socket: Duplex, error: GatewayError): void {
   if (socket.destroyed || !socket.writable) {
     socket.destroy();

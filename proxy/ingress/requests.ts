@@ -9,7 +9,7 @@ import type { Peer, Waiting } from './peer.ts';
 import { refuseRequest, refuseSocket } from './refusal.ts';
 
 interface Requests {
-  /** Takes a parsed request; on each connection one is answered after the other. */
+  /** Accepts a parsed request. Requests on one connection are answered one after the other. */
   accept(peer: Peer, waiting: Waiting): void;
   upgrade(peer: Peer, req: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Refuses a request whose body stopped coming. */
@@ -81,7 +81,9 @@ export function createRequests(
   };
 }
 
-/** A connection proves itself once; the same value again is not checked again. */
+/**
+ * Checks a connection's `Proxy-Authorization`. A value that was proven before is not checked again.
+ */
 function isProven(
   peer: Peer,
   authorization: string | undefined,

@@ -6,19 +6,19 @@ import { type ClientHello, ClientHelloReader, isRetryRequest } from '../tls/clie
 interface TunnelEnds extends Authority {
   readonly agent: Socket;
   readonly upstream: Socket;
-  /** How long the agent may take to send a ClientHello, and the upstream to answer it. */
+  /** Time limit for the agent's ClientHello, and for the upstream's response to the ClientHello. */
   readonly handshakeMs: number;
 }
 
 /**
- * The content of a tunnel: TLS that may continue, or HTTP that is read call by call and refused if
- * a refusal is given.
+ * The content of a tunnel: TLS that may continue, or HTTP that is read call by call; with
+ * `refusal`, every call is refused.
  */
 type TunnelContent =
   | { readonly kind: 'tls'; readonly sni?: string | undefined }
   | { readonly kind: 'http'; readonly refusal?: GatewayError | undefined };
 
-/** A tunnel that is refused for what came inside it, with the name that TLS asked for. */
+/** The refusal of a tunnel because of its content; `sni` is the server name in the ClientHello. */
 export class TunnelRefusal extends GatewayError {
   sni: string | undefined;
 }
@@ -32,9 +32,9 @@ const alerts: Readonly<Record<string, number>> = {
 const handshakeFailure = 40;
 
 /**
- * Reads what the agent sends first, before a byte of it reaches the upstream. TLS must name the
- * host of the CONNECT, openly; its hello is then sent on. Rejects with a TunnelRefusal, or with a
- * plain error when an end closed.
+ * Reads the agent's first bytes before any byte reaches the upstream. A ClientHello must name the
+ * host of the CONNECT unencrypted, and is then forwarded. Rejects with a TunnelRefusal, or with a
+ * plain error if one side closed.
  */
 export async function admitHello(ends: TunnelEnds): Promise<TunnelContent> {
   const first = await readHello(ends, false);
@@ -44,7 +44,7 @@ export async function admitHello(ends: TunnelEnds): Promise<TunnelContent> {
       : { kind: 'http' };
   }
   const { serverName: sni } = first;
-  // A retry is the server's; it answers the first hello with nothing else.
+  // A server that wants a second hello answers the first one with a HelloRetryRequest only.
   if (await asksAgain(ends)) await readHello(ends, true);
   return { kind: 'tls', sni };
 }
@@ -77,7 +77,7 @@ async function readHello(ends: TunnelEnds, isRetry: boolean): Promise<ClientHell
   }
 }
 
-/** Sends the upstream's first bytes to the agent, and reports whether they ask for another hello. */
+/** Whether the upstream's first bytes ask for a second hello. If so, they are sent to the agent. */
 async function asksAgain({ agent, upstream, handshakeMs }: TunnelEnds): Promise<boolean> {
   let seen = Buffer.alloc(0);
   const late = new Error('The upstream did not answer the ClientHello in time.');
@@ -113,7 +113,7 @@ function refused(code: RefusalCode, sni?: string): TunnelRefusal {
   return refusal;
 }
 
-/** Ends the agent's side with the alert that its TLS library can report. */
+/** Closes the agent's side with a TLS alert, which the agent's TLS library can report. */
 export function alertAndClose(agent: Socket, { code }: GatewayError): void {
   const description = alerts[code] ?? handshakeFailure;
   agent.end(Buffer.from([0x15, 3, 1, 0, 2, 2, description]));
@@ -122,11 +122,11 @@ export function alertAndClose(agent: Socket, { code }: GatewayError): void {
 
 interface ReadLimit {
   readonly timeoutMs: number;
-  /** The rejection when nothing was decided in time. */
+  /** The error if `decide` returns no value in time. */
   readonly late: Error;
 }
 
-/** Reads until `decide` gives a value; the bytes read are handed over with it. */
+/** Reads until `decide` returns a value; resolves with this value and all bytes read. */
 function readUntil<Value>(
   socket: Socket,
   { timeoutMs, late }: ReadLimit,

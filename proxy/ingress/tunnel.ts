@@ -8,18 +8,18 @@ export interface TunnelEnd {
   readonly receivedBytes: number;
   /** Undefined when both sides closed in order. */
   readonly failure?: string | undefined;
-  /** Set when the tunnel was refused for what came inside it. */
+  /** Set if the tunnel was refused because of its content. */
   readonly refusal?: ErrorCode | undefined;
-  /** The server name that TLS asked for, as sent. */
+  /** The server name in the ClientHello, as sent. */
   readonly sni?: string | undefined;
 }
 
-/** A connection that passes unread. */
+/** A connection whose bytes are forwarded unread. */
 export interface Tunnel extends Authority {
   readonly ended: Promise<TunnelEnd>;
   /** Bytes in both directions so far. */
   bytes(): number;
-  /** Breaks it off, before or after it is open. */
+  /** Closes the tunnel, whether or not it is open yet. */
   close(): void;
 }
 
@@ -29,7 +29,7 @@ interface Ends {
   readonly idleMs: number;
 }
 
-/** Carries bytes both ways, half-closing as the ends do, until both are done. */
+/** Forwards bytes in both directions, including half-closes, until both sides have closed. */
 export function join({ agent, upstream, idleMs }: Ends): Promise<TunnelEnd> {
   const { promise, resolve } = Promise.withResolvers<TunnelEnd>();
   let failure: string | undefined;
@@ -45,7 +45,7 @@ export function join({ agent, upstream, idleMs }: Ends): Promise<TunnelEnd> {
     });
     end.on('error', (error: Error) => {
       failure ??= error.message;
-      // The other end must not take a broken stream for a finished one.
+      // The other side must not mistake a broken stream for a complete one.
       other.resetAndDestroy();
     });
     const closed = () => {

@@ -16,8 +16,8 @@ interface ManifestDeps {
 
 /**
  * The calls that this agent may make: its capabilities, the bound tools, and the policies' verdict
- * on each before its arguments are known; `reason_code` if every call is denied. It shows nothing of
- * other agents, and no secrets.
+ * on each before its arguments are known; `reason_code` if every call is denied. Contains no
+ * secrets and nothing about other agents.
  */
 export function agentManifest(sidecar: ManifestDeps): JsonObject {
   const { replica, identity } = sidecar;
@@ -51,7 +51,8 @@ function concerns({ protocol, name, tool }: Binding, capabilities: readonly stri
     case 'http':
       return tool !== undefined && matchesAnyGlob(capabilities, tool, 'tool');
     case 'mcp':
-      // Which tools there are only the server knows: enough that one could be covered.
+      // Only the server knows its tools, so one possible tool that the capabilities cover is
+      // enough.
       return globsCertainlyIntersect(capabilities, [`mcp.${name}.**`, `mcp.${name}/**`], 'tool');
   }
 }

@@ -14,14 +14,16 @@ export interface ApprovalView {
   readonly status: string;
   /** RFC 3339. */
   readonly expiresAt?: string | undefined;
-  /** Why it was denied, or what more is asked: redacted. */
+  /**
+   * The approver's redacted comment: why the action was denied, or which information is missing.
+   */
   readonly comment?: string | undefined;
 }
 
 export interface InternalHostDeps {
   /** An approval of this sidecar's agent; undefined for any other. */
   readonly approval: (id: number) => ApprovalView | undefined;
-  /** The tools that this agent may call, and those that are gated. */
+  /** The agent's manifest (see `agentManifest`). */
   readonly manifest: () => JsonObject;
   /** The local authority's certificate, PEM. */
   readonly caCertificate: () => string;
@@ -33,7 +35,10 @@ interface Answer {
   readonly text: string;
 }
 
-/** Answers a request to `http://sallyport.internal/`. Only GET and HEAD, and nothing changes by it. */
+/**
+ * Answers a request to `http://sallyport.internal/`. Accepts GET and HEAD only; requests change
+ * nothing.
+ */
 export function answerInternal(
   exchange: Pick<Exchange, 'method' | 'target' | 'res'>,
   deps: InternalHostDeps,
@@ -97,7 +102,7 @@ function send(res: ServerResponse, { status, type, text }: Answer): void {
   else res.end(bytes);
 }
 
-/** The answers of the internal host, read from the replica on each request. */
+/** The data for the internal host's responses, read from the replica on each request. */
 export function internalFacts({
   replica,
   openedApprovals,

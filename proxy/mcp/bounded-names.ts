@@ -1,9 +1,10 @@
-/** More tools than anyone lists in earnest. */
+/** More tools than a genuine server lists. */
 const toolsMax = 2_000;
 
 /**
- * Names of tools that servers made up, at most so many of each server: the oldest makes room. So
- * a server that lists ever new names costs no more memory, and makes no other's be forgotten.
+ * Names of tools that servers list. Each server has a limit, at which its oldest name is dropped,
+ * so that a server with ever new names neither fills the memory nor displaces another server's
+ * names.
  */
 export class BoundedNames {
   readonly #max: number;
@@ -17,7 +18,7 @@ export class BoundedNames {
     return this.#servers.get(serverOf(tool))?.has(tool) ?? false;
   }
 
-  /** True when one more name of this tool's server would make another be forgotten. */
+  /** True if another name of this tool's server would displace one. */
   isFull(tool: string): boolean {
     return (this.#servers.get(serverOf(tool))?.size ?? 0) >= this.#max;
   }
@@ -40,14 +41,16 @@ export class BoundedNames {
   }
 }
 
-/** A server that never lists a tool twice alike is not listened to for ever. */
+/** Limits the reports about a server that lists a tool differently each time. */
 const formsMax = 8;
 
-/** Which forms of registered tools were reported since their approval. */
+/** The forms of registered tools that were reported since the tools' approval. */
 export class ReportedForms {
   readonly #tools = new Map<string, { readonly approved: string; readonly forms: Set<string> }>();
 
-  /** True once for each form, and for the first few of one approved form only. */
+  /**
+   * True for a form that was not reported yet, for the first few forms since the tool's approval.
+   */
   isNew(tool: string, { approved, observed }: Record<'approved' | 'observed', string>): boolean {
     const known = this.#tools.get(tool);
     const entry = known?.approved === approved ? known : { approved, forms: new Set<string>() };
@@ -58,7 +61,7 @@ export class ReportedForms {
   }
 }
 
-/** `mcp.<server>.` of a tool's id: the name of a server has no dot. Empty for any other tool. */
+/** The prefix `mcp.<server>.` of a tool id (server names have no dot); empty for any other tool. */
 export function serverOf(tool: string): string {
   return /^mcp\.[^.]*\./.exec(tool)?.[0] ?? '';
 }

@@ -91,7 +91,7 @@ function reportRecorded(
 }
 
 interface RefusedContext extends Pick<RecordContext, 'deps' | 'trace' | 'facts'> {
-  /** The server name that TLS in a tunnel asked for, as sent. */
+  /** The server name in the ClientHello of a tunnel, as sent. */
   readonly sni?: string | undefined;
 }
 
