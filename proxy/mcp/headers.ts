@@ -5,11 +5,11 @@ import type { McpMessage } from './message.ts';
 /** The first revision without sessions, in which headers repeat members of the body. */
 const statelessSince = '2026-07-28';
 const dateForm = /^\d{4}-\d{2}-\d{2}$/;
-// Which versions there are is the server's to say; this one only keeps them to one spelling.
+// The server decides which versions are valid; this pattern only excludes ambiguous spellings.
 const versionForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const versionMember = 'io.modelcontextprotocol/protocolVersion';
 
-/** Which member of `params` the header `Mcp-Name` repeats. */
+/** The member of `params` that the `Mcp-Name` header repeats, by method. */
 const nameSources: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
@@ -20,7 +20,7 @@ const nameSources: Readonly<Record<string, string>> = {
 };
 const nameRequired: readonly string[] = ['tools/call', 'prompts/get', 'resources/read'];
 
-/** The headers of one request that mean something to MCP, lower case; each at most once. */
+/** The MCP headers of one request by lower-case name; each occurs at most once. */
 export type McpHeaders = ReadonlyMap<string, string>;
 
 export function readMcpHeaders(raw: readonly string[]): McpHeaders {
@@ -48,8 +48,8 @@ export interface Agreement {
 }
 
 /**
- * Holds the headers against the body (2026-07-28, "Server Validation"). An upstream or something
- * before it may act on either; so whatever is given must say the same, in every revision.
+ * Compares the headers with the body (2026-07-28, "Server Validation"). They must agree in every
+ * revision, because the upstream or an intermediary may act on either.
  */
 export function agree(headers: McpHeaders, message: McpMessage): Agreement {
   const isStateless = agreeOnVersion(headers, message);
@@ -77,7 +77,7 @@ function agreeOnVersion(headers: McpHeaders, message: McpMessage): boolean {
   return isStateless;
 }
 
-/** A version that is not known is held to the stricter rules. */
+/** The stricter stateless rules apply to unknown versions. */
 function isStatelessVersion(version: string): boolean {
   return !dateForm.test(version) || version >= statelessSince;
 }
@@ -122,9 +122,9 @@ function readParams(headers: McpHeaders, message: McpMessage): ParamHeaders {
 }
 
 /**
- * The tool's schema names the argument that a parameter header repeats, and the server checks that.
- * Here the header must repeat at least one: that of its own name if there is any, else one of the
- * same value.
+ * The tool's schema names the argument that a parameter header repeats, and the server checks this.
+ * The sidecar only requires that the header repeats some argument: one with the header's name if
+ * there is any, otherwise one with the same value.
  */
 function repeatsArgument(param: ParamHeaders[number], args: JsonObject): boolean {
   const found = primitives(args);
@@ -186,7 +186,7 @@ export function writeMcpHeaders(
   }
   const args = message.params?.arguments;
   for (const param of params) {
-    // After a human changed the arguments a header may repeat none of them any more.
+    // If a human changed the arguments, a header may no longer repeat any of them.
     if (!isJsonObject(args) || !repeatsArgument(param, args)) continue;
     written.push(`mcp-param-${param.name}`, encodeHeader(param.text));
   }

@@ -8,7 +8,7 @@ import type { Replica } from '../replica/replica.ts';
 import { BoundedNames, ReportedForms, serverOf } from './bounded-names.ts';
 import type { ListedTool } from './tools-list.ts';
 
-/** A tool that a server describes otherwise than was approved, or under another name. */
+/** A tool whose description differs from the approved one, or that has a new name on its server. */
 export type ToolReport =
   | {
       readonly kind: 'drifted';
@@ -30,7 +30,7 @@ interface LiveDriftOptions {
   readonly replica: Pick<Replica, 'tool' | 'publishedTool' | 'toolsOfForm'>;
   /** Whether calls of this tool are refused, whatever their arguments. */
   readonly isUnreachable: (tool: string) => boolean;
-  /** Told once of each form that a tool takes, and of no more than a few forms of one tool. */
+  /** Called once for each form of a tool, and for a few forms of one tool at most. */
   readonly report: (report: ToolReport) => void;
 }
 
@@ -45,7 +45,7 @@ const unknownToolsMax = 1_000;
  */
 export class LiveDrift {
   readonly #options: LiveDriftOptions;
-  /** Surface hash seen last, of tools that differ from their approved form. */
+  /** The surface hash that was last seen for each tool that differs from its approved form. */
   readonly #changed = new Map<string, string>();
   readonly #withOutputSchema = new BoundedNames();
   readonly #unknown = new BoundedNames(unknownToolsMax);
@@ -68,7 +68,9 @@ export class LiveDrift {
     return this.#options.isUnreachable(tool) ? 'withhold' : 'keep';
   }
 
-  /** Registered tools changed: what was unknown may be one of them under another name. */
+  /**
+   * Called when registered tools change, because an unknown tool may be a renamed registered one.
+   */
   toolsChanged(): void {
     this.#unknown.clear();
   }
@@ -78,11 +80,13 @@ export class LiveDrift {
     return this.#withOutputSchema.has(tool);
   }
 
-  /** The tool as decisions must see it: its record, or the fact that it is no longer what was approved. */
+  /**
+   * The tool's record for decisions; a tool that differs from its approved form needs reapproval.
+   */
   recordOf(tool: string): ToolRecord | undefined {
     const record = this.#options.replica.tool(tool);
     const observed = this.#changed.get(tool);
-    // The control plane's own refusal has the better explanation.
+    // If the control plane already refuses the tool, its record has the better explanation.
     if (record?.approvalStatus !== 'approved' || observed === undefined) return record;
     if (this.#options.replica.publishedTool(tool)?.approvedSurfaceHash === observed) {
       this.#changed.delete(tool);

@@ -4,7 +4,7 @@ import { malformed, refuseLookalikes } from './message.ts';
 /** A member that is forwarded without being judged. */
 interface Unjudged {
   readonly because: string;
-  /** The only form in which that holds; a value of any other form is judged. */
+  /** Whether a value has the form that is forwarded unjudged; any other value is judged. */
   readonly fits: (value: JsonValue) => boolean;
 }
 
@@ -52,8 +52,8 @@ export const unjudgedMeta: Readonly<Record<string, Unjudged>> = {
 };
 
 /**
- * Messages that are forwarded without a decision, each with all the members of `params` that it
- * may have then, and why. With any other member the message is an action, judged on all of them.
+ * Messages that are forwarded without a decision, with the members of `params` that each may have,
+ * and the reason. A message with any other member is an action, judged on all members.
  */
 export const passing: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   initialize: {
@@ -91,7 +91,10 @@ export const passing: Readonly<Record<string, Readonly<Record<string, string>>>>
   },
 };
 
-/** Results of the client that are forwarded without a decision: each with all of its members. */
+/**
+ * Results of the client that are forwarded without a decision. Each entry lists all members that
+ * such a result may have, and the reason.
+ */
 export const passingResults: readonly Readonly<Record<string, string>>[] = [
   { roots: 'names the folders that the client shares, as a part of the handshake' },
   { task: 'names a task that the client runs; its result is judged' },
@@ -107,7 +110,7 @@ export const passingResults: readonly Readonly<Record<string, string>>[] = [
   },
 ];
 
-/** The members beside arguments that requests can have, and what policies call them. */
+/** The members of a request besides its arguments, and their names in policies. */
 const parts = {
   _meta: { name: 'meta', is: isJsonObject, form: 'an object' },
   task: { name: 'task', is: isJsonObject, form: 'an object' },
@@ -116,15 +119,15 @@ const parts = {
 } as const;
 
 interface Parts {
-  /** As policies see them, below `mcp`; undefined where there is nothing to judge. */
+  /** The judged members as policies see them, below `mcp`; undefined if there are none. */
   readonly judged: JsonObject | undefined;
-  /** As they are forwarded. */
+  /** The members named in `parts`, as they are forwarded. */
   readonly wire: JsonObject;
-  /** The other members. */
+  /** All other members of `params`. */
   readonly others: JsonObject;
 }
 
-/** Separates what a request carries beside its arguments. */
+/** Separates the members named in `parts` from the other members of a request. */
 export function readParts(params: JsonObject): Parts {
   refuseLookalikes(params, Object.keys(parts));
   const judged: Record<string, JsonValue> = {};
@@ -187,8 +190,9 @@ function passingMeta(meta: JsonValue | undefined): JsonObject {
 }
 
 /**
- * `subscriptions/listen` is the later revisions' stream of notifications and passes like the
- * earlier ones' GET, as long as it follows no resource: that would be `resources/subscribe`.
+ * `subscriptions/listen` is the notification stream of later revisions. It is forwarded without a
+ * decision like the GET of earlier revisions, unless it subscribes to resources as
+ * `resources/subscribe` does.
  */
 function followsNothing({ notifications: filter }: JsonObject): boolean {
   if (filter === undefined) return true;

@@ -28,8 +28,8 @@ const methodForm = /^(?=.{1,128}$)[A-Za-z0-9_$-]+(?:[./][A-Za-z0-9_$-]+)*$/;
 const members = ['jsonrpc', 'id', 'method', 'params', 'result', 'error'];
 
 /**
- * Reads one message. Refuses batches, anything that is not exactly one of request, notification
- * and response, and names that a case-insensitive parser would take for others. Members that the
+ * Reads one message. Refuses batches, anything that is not exactly one request, notification or
+ * response, and member names that a case-insensitive parser would confuse. Members that the
  * protocol does not define are dropped, because the forwarded message is written again.
  */
 export function parseMessage(bytes: Uint8Array, limits: { readonly depthMax: number }): McpMessage {
@@ -52,7 +52,8 @@ function parseCall(value: JsonObject, method: JsonValue): McpMessage {
   if (params !== undefined && !isJsonObject(params)) throw malformed('params must be an object');
   const isNotification = method.startsWith('notifications/');
   if (value.id === undefined) {
-    // A server may perform a call that asks for no response.
+    // A method other than `notifications/*` needs an id, because a server might perform the call
+    // anyway.
     if (!isNotification) throw malformed('a request needs an id');
     return { kind: 'notification', method, params };
   }
@@ -77,7 +78,7 @@ function parseId(id: JsonValue | undefined): McpId {
   throw malformed('id must be a string or an integer');
 }
 
-/** Refuses members that differ in case only from names that mean something. */
+/** Refuses members whose names differ from the given names only in case. */
 export function refuseLookalikes(object: JsonObject, names: readonly string[]): void {
   for (const name of Object.keys(object)) {
     const meant = names.find((known) => foldCase(known) === foldCase(name));

@@ -4,8 +4,8 @@ import { fillResource } from '../../shared/binding/resource.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { malformed } from './message.ts';
 
-// One to 128 characters; segments between dots and slashes are never empty, and no wildcard fits,
-// so that a tool's name spells one tool id only.
+// One to 128 characters, without empty segments and wildcards, so that a tool's name corresponds to
+// exactly one tool id.
 const toolNameForm = /^(?=.{1,128}$)[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*$/;
 
 /** Whether a tool of this name can be called at all. */
@@ -28,13 +28,13 @@ export function readToolCall({ name, arguments: args = {} }: JsonObject): ToolCa
   return { name, args };
 }
 
-/** The resource of a tool call: by the binding's template where its arguments are there. */
+/** The resource of a tool call: the binding's template, filled with arguments, or `tool:<name>`. */
 export function toolResource(binding: Binding, name: string, args: JsonObject): string {
   const filled = binding.resource === undefined ? undefined : fillResource(binding.resource, args);
   return filled ?? `tool:${name}`;
 }
 
-/** The resource of any other method: the URI or name that it is about, else the method. */
+/** The resource of any other method: its URI or prompt name, otherwise the method. */
 export function methodResource(method: string, params: JsonObject): string {
   const { uri, name } = params;
   if (typeof uri === 'string' && uri !== '') {
@@ -46,7 +46,7 @@ export function methodResource(method: string, params: JsonObject): string {
     : `method:${method}`;
 }
 
-/** Globs over resources must not be walked out of by dot segments. */
+/** Refuses dot segments, with which a URI could escape a glob over resources. */
 function refuseUnclearUri(uri: string): void {
   const segments = uri.replaceAll(/%2e/gi, '.').split(/[/\\?#]|%2f|%5c/i);
   if (!segments.includes('.') && !segments.includes('..')) return;

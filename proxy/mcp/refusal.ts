@@ -4,7 +4,7 @@ import type { RefusalForm } from '../call/recognition.ts';
 
 type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;
 
-/** An answer with its framing. */
+/** A response with its HTTP framing. */
 export interface McpRefusal {
   readonly status: number;
   readonly contentType: string;
@@ -22,21 +22,21 @@ interface McpRefusalParts {
 /** The member of `_meta` that holds the verdict; MCP requires a reversed domain as prefix. */
 export const verdictKey = 'internal.sallyport/decision';
 
-// JSON-RPC 2.0, section 5.1, and MCP 2026-07-28 for disagreeing headers.
+// Codes of JSON-RPC 2.0 (section 5.1); `header_mismatch` is a code of MCP 2026-07-28.
 const rpcCodes = {
   parse_error: -32_700,
   invalid_request: -32_600,
   invalid_params: -32_602,
   header_mismatch: -32_020,
 } as const;
-/** Outside what JSON-RPC reserves (-32768 to -32000): refused by policy. */
+/** The code of a refusal by policy, outside the range that JSON-RPC reserves (-32768 to -32000). */
 export const refusedError = -31_403;
 
 /**
- * A refusal as MCP: a tool result that the model can read for `tools/call`, a JSON-RPC error for
- * everything else. It comes with status 200, because a client takes any other for the end of its
- * session; only a message without a usable id, which no client could find in a 200, and
- * disagreeing headers (as the revision demands) keep their HTTP status.
+ * A refusal as MCP: a tool result for `tools/call`, which the model can read, otherwise a JSON-RPC
+ * error. The status is 200, because other statuses end a client's session, except for a message
+ * without a usable id (no client could match it) and for disagreeing headers (the revision demands
+ * it).
  */
 export function mcpRefusal(form: McpForm, parts: McpRefusalParts): McpRefusal {
   const code = String(parts.body.reason_code);
@@ -96,7 +96,7 @@ function summary(body: JsonObject): string {
   return `${word}: ${String(body.reason_code)}. ${String(body.error)}`;
 }
 
-/** JSON is what clients read best; events only for one that accepts nothing else. */
+/** Whether a client accepts event streams only; all others get JSON, which clients handle best. */
 function acceptsEventsOnly(accept: string): boolean {
   const types = accept
     .split(',')

@@ -20,7 +20,7 @@ export class SseFilter {
   #size = 0;
   #lineIsEmpty = true;
   #afterReturn = false;
-  /** A rewritten event ends with LF of its own. */
+  /** A rewritten event already ends with LF, so the LF of a CRLF after it is dropped. */
   #lastWasRewritten = false;
 
   constructor(rewrite: Rewrite, eventBytesMax: number) {
@@ -55,8 +55,8 @@ export class SseFilter {
   }
 
   /**
-   * True for the byte that ends an empty line. Lines end with LF, CR or CRLF; the LF of a CRLF
-   * ends nothing more.
+   * True for the byte that ends an empty line. Lines end with LF, CR or CRLF; in a CRLF, the CR
+   * already ends the line.
    */
   #endsEvent(byte: number | undefined): boolean {
     const isPaired = byte === lf && this.#afterReturn;
@@ -69,8 +69,8 @@ export class SseFilter {
   }
 
   /**
-   * True for the LF of the CRLF whose CR ended an event. It follows its event at once, because
-   * parsers that wait for it would otherwise see the event only when the next one arrives.
+   * True for the LF of a CRLF whose CR ended an event. This LF is forwarded with the event, because
+   * parsers that wait for it would otherwise see the event late.
    */
   #pairsWithEvent(byte: number | undefined, isFirst: boolean): boolean {
     return isFirst && this.#size === 0 && this.#afterReturn && byte === lf;
@@ -109,8 +109,8 @@ export class SseFilter {
 }
 
 /**
- * Control characters and separators that end no line by the standard, but do for clients that
- * split lines as Python does; and byte order marks, which some strip.
+ * Control characters and separators that end a line only for clients that split lines as Python
+ * does, not by the standard; and byte order marks, which some clients strip.
  */
 const oddSeparators = /[^\P{Cc}\t\n\r]|[\p{Zl}\p{Zp}\ufeff]/u;
 const escaped = new RegExp(oddSeparators, 'gu');
@@ -120,7 +120,7 @@ function writeEvent(lines: readonly string[], data: string): Buffer {
   const others = lines.filter(
     (line) => line !== '' && isKnown(line) && !isField(line, 'data') && !oddSeparators.test(line),
   );
-  // In JSON these characters stand in strings only, where an escape means the same.
+  // JSON has these characters only in strings, where an escape sequence means the same.
   const plain = data.replaceAll(
     escaped,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,

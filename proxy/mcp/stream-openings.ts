@@ -1,18 +1,18 @@
 import type { Exchange } from '../call/exchange.ts';
 
-// A server that sends nothing at first does not delay its session for longer.
+// The longest delay of a session's requests if the server sends nothing on its stream.
 const waitMsMax = 250;
 
 /**
- * The event streams of MCP sessions that agents are opening. A server asks its client on such a
- * stream, and the question may be lost if a call overtakes the GET that opens the stream. So the
- * requests of a session wait briefly until its streams are open.
+ * The event streams of MCP sessions that agents are opening. A server's question on such a stream
+ * may be lost if a call overtakes the GET that opens the stream, so requests of the session wait
+ * briefly until it is open.
  */
 export class StreamOpenings {
   readonly #bySession = new Map<string, Promise<unknown>>();
   readonly #over = new WeakMap<Exchange, () => void>();
 
-  /** A request for a stream has come. */
+  /** Called when a request for a stream arrives. */
   begin(exchange: Exchange): void {
     const session = sessionOf(exchange);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -23,18 +23,18 @@ export class StreamOpenings {
     this.#bySession.set(session, all);
   }
 
-  /** The request goes to the server, which has a moment to answer it. */
+  /** Called when the request is sent to the server, which then has `waitMsMax` to respond. */
   leaves(exchange: Exchange): void {
     const over = this.#over.get(exchange);
     if (over !== undefined) setTimeout(over, waitMsMax).unref();
   }
 
-  /** The server has begun to answer the request, or never will. */
+  /** Called when the server begins to respond, or the request has failed. */
   over(exchange: Exchange): void {
     this.#over.get(exchange)?.();
   }
 
-  /** The streams that a request of the session waits for; undefined if none is being opened. */
+  /** Resolves when the session's streams are open; undefined if none is being opened. */
   before(exchange: Exchange): Promise<unknown> | undefined {
     if (this.#bySession.size === 0 || this.#over.has(exchange)) return undefined;
     return this.#bySession.get(sessionOf(exchange));

@@ -6,43 +6,43 @@ import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import { isToolName } from './methods.ts';
 import { SseFilter } from './sse-filter.ts';
 
-/** A tool as its server describes it in an answer to `tools/list`. */
+/** A tool as its server describes it in a response to `tools/list`. */
 export interface ListedTool {
   /** Tool id: `mcp.<server>.<name>`. */
   readonly tool: string;
-  /** As it came, under its bare name. */
+  /** The definition as received, with the tool's name on its server. */
   readonly definition: JsonObject;
 }
 
 interface ToolsListOptions {
   /** The name of the binding. */
   readonly server: string;
-  /** Called for every tool of every answer; what is withheld does not reach the agent. */
+  /** Called for every tool of every response; a withheld tool is removed from the response. */
   readonly observe: (tool: ListedTool) => 'keep' | 'withhold';
-  /** Longest answer, or event of a stream, in bytes. Default 8 MiB. */
+  /** The longest response, or event of a stream, in bytes. Default 8 MiB. */
   readonly bytesMax?: number;
 }
 
 const bytesMaxByDefault = 8_388_608;
 
 /**
- * Reads the lists of tools in an MCP server's answers as they pass, as JSON or as an event
- * stream, page by page, and removes the tools to be withheld. Any message with `result.tools` is
- * such a list, on any stream and without its request. An unreadable response is cut, because a
- * client might read it differently.
+ * Reads the tool lists in an MCP server's responses, as JSON or as an event stream, and removes the
+ * tools to be withheld. Any message with `result.tools` is a tool list, whatever its request was.
+ * An unreadable response is cut, because a client might read it differently.
  */
 export function toolsListFilter(options: ToolsListOptions): ResponseFilter {
   const bytesMax = options.bytesMax ?? bytesMaxByDefault;
   let cause: 'mcp.answer_refused' | 'mcp.transport_unsupported' = 'mcp.answer_refused';
   const stream = new SseFilter((data, type) => {
-    // A server of 2024-11-05 names the address for messages this way; it has no binding.
+    // With this event, a server of 2024-11-05 announces an endpoint for messages, which has no
+    // binding.
     if (type === 'endpoint') cause = 'mcp.transport_unsupported';
     return type === 'endpoint' ? 'cut' : filterAnswer(data, options);
   }, bytesMax);
   return {
     bytesMax,
     head: (status, headers) => {
-      // Clients take a result from a 2xx answer only.
+      // Clients accept results in 2xx responses only.
       if (status < 200 || status > 299) return 'pass';
       const type = headerText(headers, 'content-type');
       if (isEncoded(headers) || !isPlainType(type)) return 'cut';
@@ -77,7 +77,7 @@ function isPlainType(type: string): boolean {
   );
 }
 
-/** Encoded answers were not asked for, and cannot be read. */
+/** Whether a response is encoded, which was not requested and cannot be read. */
 function isEncoded(headers: Headers): boolean {
   const coding = headerText(headers, 'content-encoding');
   return coding !== '' && coding !== 'identity';
@@ -108,8 +108,9 @@ function filterMessage(message: JsonValue, options: ToolsListOptions): JsonValue
   if (!Array.isArray(tools)) throw new GatewayError('mcp.malformed');
   const named = new Map<string, JsonObject>();
   for (const definition of tools as readonly JsonValue[]) {
-    // Without the name of a tool no client could call it, and no policy could speak of it. Of two
-    // of one name only the first is shown, so that what was observed is what the agent sees.
+    // A tool without a valid name is dropped, because no client could call it and no policy could
+    // name it. Of two tools with one name only the first is kept, so that the agent sees the one
+    // that was checked.
     if (!isJsonObject(definition) || typeof definition.name !== 'string') continue;
     if (!isToolName(definition.name) || named.has(definition.name)) continue;
     named.set(definition.name, definition);

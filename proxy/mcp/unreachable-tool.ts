@@ -18,8 +18,8 @@ interface ReachDeps {
 
 /**
  * True for a tool that this agent's calls never reach, whatever their arguments: a kill switch
- * blocks it, it waits for approval or was rejected, or the agent's capabilities do not cover it.
- * If neither the tenant's mode nor a policy in `strict` stops calls, only a kill switch does.
+ * blocks it, it waits for approval or was rejected, or the agent's capabilities do not cover it. If
+ * neither the tenant's mode nor a `strict` policy enforces refusals, only the kill switch counts.
  */
 export function isUnreachable(tool: string, { replica, identity, clock }: ReachDeps): boolean {
   const { agentId } = identity;
@@ -38,7 +38,7 @@ function modeFor({ tenant, policies }: ReachDeps['replica'], target: CallTarget)
   return stricterMode(tenant.mode, policies.strict.covers(target) ? 'strict' : 'monitor');
 }
 
-/** Unregistered tools are left to policy, but not in mode `strict`. */
+/** Policy decides on unregistered tools, except in mode `strict`, which rejects them. */
 function unregisteredIn(mode: Mode): 'approved' | 'rejected' {
   return mode === 'strict' ? 'rejected' : 'approved';
 }

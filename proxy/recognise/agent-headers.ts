@@ -6,7 +6,7 @@ import { sha256 } from '../../shared/crypto/hash.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { RecognisedAction } from '../call/recognition.ts';
 
-/** Hop-by-hop headers (RFC 9110, section 7.6.1) and what the next hop sets for itself. */
+/** Hop-by-hop headers (RFC 9110, section 7.6.1), and headers that the next hop sets itself. */
 const ofThisHop: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -23,7 +23,7 @@ const ofThisHop: ReadonlySet<string> = new Set([
 ]);
 const neverForwarded = /^(?:action-|proxy-|sallyport-|x-forwarded-)/;
 
-/** Headers by which frameworks and gateways let a request stand for another method, path or host. */
+/** Headers with which frameworks and gateways override a request's method, path or host. */
 const overrides: ReadonlySet<string> = new Set([
   'x-envoy-original-path',
   'x-host',
@@ -71,7 +71,7 @@ export function readHints(req: IncomingMessage): RecognisedAction['hints'] {
 // RFC 7240, section 2: a value is a token or quoted, and parameters may follow.
 const waitForm = /^wait[ \t]*(?:=[ \t]*(?:"(\d{1,9})"|(\d{1,9})))?[ \t]*(?:;|$)/i;
 
-/** The `wait` preference. Of several the first counts; one without a valid value is ignored. */
+/** The first `wait` preference, in seconds; undefined if it has no valid value. */
 function waitSeconds(prefer: string | readonly string[] | undefined): number | undefined {
   const text = typeof prefer === 'string' ? prefer : (prefer ?? []).join(',');
   for (const preference of text.split(',')) {
@@ -83,14 +83,14 @@ function waitSeconds(prefer: string | readonly string[] | undefined): number | u
   return undefined;
 }
 
-/** Node reads header bytes as Latin-1; a goal in UTF-8 is put right again. */
+/** Node decodes header bytes as Latin-1, so a goal in UTF-8 is decoded again. */
 function goalText(value: string | undefined): string | undefined {
   if (value === undefined) return undefined;
   const text = Buffer.from(value, 'latin1').toString('utf8');
   return text.includes('\ufffd') ? value : text;
 }
 
-/** Refuses a request that asks to be read as another one. */
+/** Refuses a request whose headers override its method, path or host. */
 export function refuseOverrides(req: IncomingMessage): void {
   for (const name of Object.keys(req.headers)) {
     if (!overrides.has(readName(name)) && !isMethodHeader(name)) continue;
@@ -100,7 +100,10 @@ export function refuseOverrides(req: IncomingMessage): void {
   }
 }
 
-/** The headers of a request that is forwarded as it is: all but those of this hop and of Sallyport. */
+/**
+ * The headers of a request that is forwarded as it is, without hop-by-hop headers and Sallyport's
+ * own.
+ */
 export function forwardedHeaders(req: IncomingMessage): string[] {
   const named = new Set(
     (req.headers.connection ?? '').split(',').map((name) => readName(name.trim())),
@@ -116,18 +119,18 @@ export function forwardedHeaders(req: IncomingMessage): string[] {
   return kept;
 }
 
-/** Headers of a binding's own that are forwarded to an MCP server unjudged. */
+/** Headers that a binding may allow and that are forwarded to an MCP server unjudged. */
 export const unjudgedHeaders: Readonly<Record<string, string>> = {
   authorization: 'proves who calls, and is renewed between a call and its retry',
   cookie: 'proves who calls, and is renewed between a call and its retry',
 };
 
-/** A name by which a value is a secret: policies and approvals see its digest only. */
+/** Header names that indicate a secret; policies and approvals see only the value's digest. */
 const secretName = /auth|cookie|key|secret|token|password|session/;
 
 /**
- * The headers that a binding lets through beside the standard ones, as policies see them. Undefined
- * where there are none.
+ * The headers that a binding allows in addition to the standard ones, as policies see them;
+ * undefined if there are none.
  */
 export function judgedHeaders(
   raw: readonly string[],

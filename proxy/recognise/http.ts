@@ -27,8 +27,8 @@ import {
 } from './read-body.ts';
 
 /**
- * A REST call that a binding covers. Its arguments come from path, query and body; each name may
- * be given once, in the place where the builder would put it.
+ * A REST call that a binding covers. Its arguments come from path, query and body; each may occur
+ * once, and only where the builder would write it.
  */
 export function recogniseCall(
   exchange: Exchange,
@@ -130,8 +130,8 @@ function addMembers(set: ArgumentSet, value: JsonValue): void {
 }
 
 /**
- * With a body, the query may hold declared names only: an argument that was judged in one place and
- * read by the upstream in another would not be judged at all.
+ * If there is a body, the query may contain declared names only. Otherwise the upstream could read
+ * an argument from another place than the one that was judged.
  */
 function refuseMisplaced({ target }: Exchange, declared: readonly string[]): void {
   const { query } = splitTarget(target);

@@ -47,7 +47,7 @@ type McpNotification = Extract<McpMessage, { kind: 'notification' }>;
 type McpResponse = Extract<McpMessage, { kind: 'response' }>;
 type McpForm = Extract<RefusalForm, { kind: 'mcp' }>;
 
-/** One message to one server, with what is needed to send it on. */
+/** One message to an MCP server, with the data that is needed to forward it. */
 interface McpCall<Message extends McpMessage> {
   readonly exchange: Exchange;
   readonly binding: Binding;
@@ -118,8 +118,8 @@ function recogniseStream(exchange: Exchange, binding: Binding): Recognition | Un
 }
 
 /**
- * The HTTP+SSE transport opens with a GET without MCP headers, and the server answers it with an
- * address for messages that has no binding. Other clients need no such GET: a server may refuse it.
+ * A GET without MCP headers opens the HTTP+SSE transport, whose server announces an endpoint for
+ * messages that has no binding. Clients of other transports do not depend on this GET.
  */
 function namesNoSession(): GatewayError {
   return new GatewayError('mcp.transport_unsupported', {
@@ -187,8 +187,8 @@ function otherMethod(call: McpCall<McpRequest | McpNotification>): RecognisedAct
 }
 
 /**
- * The client's response to a question of the server. Within an approved call it decides what is
- * performed, as `inputResponses` does in later revisions, so it is an action, too.
+ * The client's response to a question of the server. It can determine what an approved call does,
+ * as `inputResponses` does in later revisions, so it is judged as an action.
  */
 function recogniseResponse(call: McpCall<McpResponse>): Recognition {
   const { binding, message } = call;

@@ -7,7 +7,7 @@ const escaped = /%(..)?/g;
 const hex = /^[0-9A-Fa-f]{2}$/;
 const unreserved = /^[A-Za-z0-9\-._~]$/;
 const separator = /\/|%2F|%5C/;
-// Servers that strip `;…` may do so before they decode it or after.
+// Servers that strip `;…` may do so before or after decoding.
 const encodedSemicolon = /%3B/;
 const encodedTwice = /%25[0-9a-f]{2}/i;
 // Characters that Windows code pages map to a slash or backslash ("best fit") and NFKC does not.
@@ -15,10 +15,10 @@ const bestFit = /[\u2044\u2215\u29f8\u2216\u29f5\u29f9\u00a5\u20a9]/;
 const separatorLike = /[/\\;%\p{Cc}]/u;
 
 /**
- * The path of a call on a host without bindings, which becomes the resource and is sent as it
- * reads here: escapes of unreserved characters are resolved and the others upper-cased (RFC 3986,
- * section 6.2.2). Refuses what an upstream might resolve to another path: dot and empty segments
- * however encoded, backslashes, `%3B`, control characters, escapes that are not UTF-8, and
+ * The path of a call on a host without bindings, which becomes the resource and is sent in this
+ * form: escapes of unreserved characters are decoded, other escapes are in upper case (RFC 3986,
+ * section 6.2.2). Refuses paths that an upstream might resolve differently: with dot or empty
+ * segments however encoded, backslashes, `%3B`, control characters, escapes that are not UTF-8, or
  * characters that normalise to a separator.
  */
 export function canonicalPath(path: string): string {
@@ -36,7 +36,7 @@ export function canonicalPath(path: string): string {
   return canonical;
 }
 
-/** A part of the path as a reader that normalises text has it. */
+/** Decodes and normalises a part of the path, as some servers do. */
 function readAsText(text: string): string {
   if (!text.includes('%')) return text;
   let decoded = '';
@@ -49,7 +49,7 @@ function readAsText(text: string): string {
   return decoded;
 }
 
-/** Well-formed UTF-8 only: an overlong form of `/` is no other spelling of it. */
+/** Accepts well-formed UTF-8 only, because an overlong form could encode `/`. */
 function decodeUtf8(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -58,7 +58,7 @@ function decodeUtf8(text: string): string {
   }
 }
 
-/** The query is forwarded as sent; it must be printable ASCII and change no method. */
+/** The query is forwarded as sent. It must be printable ASCII and must not override the method. */
 export function opaqueQuery(query: string): string {
   if (!queryForm.test(query)) throw refused();
   const names = query.split(/[&;]/).map((part) => part.split('=', 1)[0] ?? '');

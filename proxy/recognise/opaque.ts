@@ -12,7 +12,7 @@ import { announcesBody } from './read-body.ts';
 /**
  * A call on a host without bindings: `http.<method>.<host>` on its path. The body is opaque and
  * streamed. The scheme, the query and a port other than the scheme's own are arguments, so that
- * policies see them and an approval covers no other.
+ * policies see them and an approval covers only these values.
  */
 export function recogniseOpaque(exchange: Exchange): RecognisedAction {
   refuseOverrides(exchange.req);
@@ -48,13 +48,13 @@ export function recogniseOpaque(exchange: Exchange): RecognisedAction {
   };
 }
 
-/** Only the query can be changed: scheme, host and port are where the agent's connection leads. */
+/** Only the query can change, because the agent's connection determines scheme, host and port. */
 function withQuery(path: string, { query = '' }: JsonObject): string {
   if (typeof query !== 'string') throw new GatewayError('args.schema_invalid');
   return query === '' ? path : `${path}?${opaqueQuery(query)}`;
 }
 
-/** A host that is passed through whole: streamed and recorded, not judged by argument. */
+/** A request to a passthrough host: streamed and recorded, but not judged by its arguments. */
 export function recognisePassthrough(exchange: Exchange, binding: Binding): RecognisedPass {
   if (!exchange.target.startsWith('/')) throw new GatewayError('proxy.path_refused');
   return {

@@ -12,9 +12,8 @@ export function announcesBody(req: IncomingMessage): boolean {
 }
 
 /**
- * Reads a body whole. Refuses one that is longer than `bytesMax` (without reading the rest), that
- * is encoded, that breaks off, or whose bytes cannot be charged. Nothing may have been read from
- * the request before.
+ * Reads a whole body. Refuses a body that is longer than `bytesMax` (without reading the rest), is
+ * encoded, breaks off, or exceeds the budget behind `charge`. The request must be unread.
  */
 export function readBody(
   req: IncomingMessage,
@@ -57,7 +56,7 @@ function collect(
   });
 }
 
-/** Refuses a body where the binding has none; an empty one, however framed, is no body. */
+/** Refuses a body if the binding has none. An empty body is accepted, however it is framed. */
 export function requireNoBody(req: IncomingMessage): Buffer | Promise<Buffer> {
   return announcesBody(req) ? readNothing(req) : nothing;
 }
@@ -81,7 +80,7 @@ export interface UnreadCall {
   readonly understand: (body: Buffer) => Recognition;
 }
 
-/** Understands a call at once if its body is complete, else once it is. */
+/** Recognises a call at once if its body is complete, otherwise when the body has arrived. */
 export function whenRead(
   body: Buffer | Promise<Buffer>,
   form: RefusalForm,
@@ -90,7 +89,10 @@ export function whenRead(
   return body instanceof Promise ? { body, form, understand } : understand(body);
 }
 
-/** Content codings would hide from judgement what the upstream sees. */
+/**
+ * Refuses content codings, because the decision would not see the content that the upstream
+ * decodes.
+ */
 function refuseEncoding(req: IncomingMessage): void {
   const coding = singleHeader(req, 'content-encoding');
   if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') {
@@ -107,7 +109,7 @@ function refuseEncoding(req: IncomingMessage): void {
 }
 
 // RFC 9110, section 8.3.1: type, then parameters; a value may be quoted. No two parts of the
-// expression can take the same blanks, so that it runs in linear time.
+// expression match the same blanks, so that matching takes linear time.
 const mediaTypeForm = /^([^\s;,]+)((?:[ \t]*;[ \t]*[^\s;,="]+=(?:"[^"\\,;]*"|[^\s;,"]*))*)$/;
 
 /** Refuses any media type but `wanted`, and any charset but UTF-8. */

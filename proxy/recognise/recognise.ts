@@ -75,11 +75,11 @@ function admitUpgrade(exchange: Exchange, recognition: Recognition): Recognition
   throw new GatewayError('proxy.upgrade_refused');
 }
 
-// RFC 6455 section 4.1: sixteen bytes in base64; RFC 9110 section 5.6.2: what a token is made of.
+// RFC 6455 section 4.1: sixteen bytes in base64. RFC 9110 section 5.6.2: characters of a token.
 const keyForm = /^[+/0-9A-Za-z]{21}[AQgw]==$/;
 const tokensForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*$/;
 
-/** Refuses every upgrade but the opening of a WebSocket as RFC 6455 section 4.2.1 wants it. */
+/** Refuses every upgrade except a WebSocket opening handshake (RFC 6455 section 4.2.1). */
 function requireWebSocket(req: IncomingMessage): void {
   const header = (name: string) => singleHeader(req, name);
   const connection = (header('connection') ?? '').toLowerCase().split(',');

@@ -13,7 +13,7 @@ import type { ToolReport } from '../mcp/live-drift.ts';
 import type { SpoolRecord } from '../spool/spool.ts';
 import type { DenialSummary } from './denial-throttle.ts';
 
-// As the control plane takes them (shared/contract/base/fields.ts).
+// The limits of the control plane (shared/contract/base/fields.ts).
 const toolCharsMax = 256;
 const resourceCharsMax = 1024;
 // The detail may quote an upstream, for example the names of a certificate.
@@ -63,7 +63,10 @@ export function decisionRecord(
   });
 }
 
-/** The record of what was decided without looking at arguments: refusals of form, and passes. */
+/**
+ * The record of a decision that ignored arguments: a refusal of a malformed request, or a forwarded
+ * message.
+ */
 export function plainRecord(
   {
     facts,
@@ -122,7 +125,8 @@ export function toolReportRecord(report: ToolReport, source: RecordSource): Spoo
   }
   const data = {
     approved_surface_hash: report.approved,
-    // As text: no depth or number of a server's schema is then the ledger's concern.
+    // As text, so that the depth and the numbers of a server's schema cannot exceed the ledger's
+    // limits.
     ...(report.surface === undefined ? {} : { observed_surface: report.surface }),
     observed_surface_hash: observed,
   };
@@ -130,7 +134,7 @@ export function toolReportRecord(report: ToolReport, source: RecordSource): Spoo
   return { event: eventOf('tool.drifted', source, { facts, reasonCode, data }) };
 }
 
-/** The record of denied calls that have no record of their own. */
+/** The record that summarises denied calls without a record of their own. */
 export function denialSummaryRecord(
   { sinceMs, total, counts }: DenialSummary,
   { identity, clock }: RecordSource,
@@ -163,7 +167,7 @@ interface Happening {
   readonly data: JsonObject;
 }
 
-/** Members in canonical order, so that writing it down need not sort them. */
+/** Members are in canonical order, so that serialising the event need not sort them. */
 function eventOf(
   type: string,
   { identity, clock }: RecordSource,
@@ -186,14 +190,14 @@ function eventOf(
   };
 }
 
-/** A tool's name as the ledger has it. */
+/** A tool's name as it is stored in the ledger. */
 export function recordedTool(tool: string): string {
   return recordable(tool, toolCharsMax);
 }
 
 /**
- * A text as the ledger takes it, whatever an agent wrote: one event that is refused there would
- * hold up all that come after it.
+ * Makes any text of an agent acceptable to the ledger, because an event that the ledger refuses
+ * would block all later events.
  */
 function recordable(text: string, charsMax: number): string {
   const plain = recordableText(text.slice(0, charsMax));

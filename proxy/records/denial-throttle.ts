@@ -3,20 +3,20 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 
 /** How long denials are counted before one event reports them. */
 const summaryMs = 1_000;
-/** Policies may stamp any number of reason codes; further ones are counted together. */
+/** Policies can set any number of reason codes; codes beyond this number are counted together. */
 const reasonsMax = 64;
 const otherReasons = 'other';
 
 /** Denials that have no event of their own. */
 export interface DenialSummary {
-  /** When the first of them was denied, milliseconds of the epoch. */
+  /** Time of the first of these denials, milliseconds of the epoch. */
   readonly sinceMs: number;
   readonly total: number;
   readonly counts: ReadonlyMap<string, number>;
 }
 
 interface DenialThrottleOptions {
-  /** Denials that are recorded one by one: so many a second, and so many at once. */
+  /** Denials per second that are recorded one by one. */
   readonly perSecond: number;
   readonly burst: number;
   readonly clock: Clock;
@@ -25,9 +25,9 @@ interface DenialThrottleOptions {
 }
 
 /**
- * A token bucket for the records of denied calls. Denials beyond it are counted by reason, and
- * one summary a second reports the counts. Only denied calls ever ask it: the record of an allowed
- * call cannot disappear in a summary.
+ * A token bucket for the records of denied calls. Denials beyond it are counted by reason, and a
+ * summary reports the counts every second. Only denied calls consume tokens, so a summary never
+ * replaces the record of an allowed call.
  */
 export class DenialThrottle {
   readonly #options: DenialThrottleOptions;
@@ -44,7 +44,7 @@ export class DenialThrottle {
     this.#filledAtMs = options.clock.monotonic();
   }
 
-  /** Denials that were counted and not recorded one by one, since the start. */
+  /** Number of denials since the start that were counted and not recorded one by one. */
   get total(): number {
     return this.#total;
   }
@@ -89,7 +89,7 @@ export class DenialThrottle {
     }
   }
 
-  /** Reports the counts that are left. */
+  /** Reports the remaining counts. */
   async close(): Promise<void> {
     await this.#flush();
     clearTimeout(this.#timer);
@@ -103,7 +103,7 @@ export function throttled(reasonCode: string): GatewayError {
   });
 }
 
-/** The error, or what the caller gets when its denial has no record of its own. */
+/** The error itself, or `rate_limited.denials` if the denial gets no record of its own. */
 export function orThrottled(
   error: GatewayError,
   { denials }: { readonly denials: Pick<DenialThrottle, 'admit'> },
@@ -112,5 +112,5 @@ export function orThrottled(
   return throttled(error.code);
 }
 
-/** A second fills the bucket by at least one denial. */
+/** The bucket gains at least one token per second. */
 export const throttledRetrySeconds = 1;

@@ -34,11 +34,11 @@ interface Judged {
   readonly verdict: Verdict;
   readonly action: Action;
   readonly approval?: { readonly id: number } | undefined;
-  /** Takes the call out of the budgets again. */
+  /** Removes the call from the budget counts. */
   readonly release: () => void;
 }
 
-/** Appends a verdict to the spool. The call continues only after that, under the event's id. */
+/** Appends a verdict to the spool. The call continues only afterwards, with the event's id. */
 export async function recordDecision(
   { verdict, action, approval, release }: Judged,
   context: RecordContext,
@@ -95,7 +95,10 @@ interface RefusedContext extends Pick<RecordContext, 'deps' | 'trace' | 'facts'>
   readonly sni?: string | undefined;
 }
 
-/** Resolves with the event's id, or undefined if it could not be recorded; the call is refused anyway. */
+/**
+ * Resolves with the event's id, or undefined if recording failed; the call is refused in both
+ * cases.
+ */
 export async function recordRefusal(
   reasonCode: string,
   { deps, trace, facts, sni }: RefusedContext,
@@ -135,7 +138,7 @@ async function appendRefusal(
   }
 }
 
-/** Names for the log: the record's tool name has a bounded length. */
+/** Names for the log, from the record because its tool name has a bounded length. */
 function namesOf({ event }: SpoolRecord, { host, method }: CallFacts) {
   return { tool: event.tool, resource: event.resource, host, method };
 }
@@ -148,7 +151,10 @@ interface PerformedCall {
   readonly durationMs: number;
 }
 
-/** Appends how a call ended. Never rejects: the call was performed, so a failure goes to the log. */
+/**
+ * Appends the outcome of a call. Never rejects: the call was performed, so a failure is only
+ * logged.
+ */
 export async function recordOutcome(performed: PerformedCall, deps: RecordDeps): Promise<void> {
   try {
     await deps.spool.append(outcomeRecord(performed, deps));

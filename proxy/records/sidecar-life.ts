@@ -15,8 +15,9 @@ interface Life {
 }
 
 /**
- * Writes down that this run begins, and that it ends in order if it does. A permitted call without
- * an outcome, before a beginning that no end precedes, was cut off by the death of the process.
+ * Records the start of this run, and its end if the sidecar shuts down in order. A start without an
+ * end before it shows that the process had died, which interrupted permitted calls that have no
+ * outcome.
  */
 export function recordLife(spool: Pick<Spool, 'append'>, life: Life): void {
   const note = (moment: Moment) =>

@@ -16,11 +16,14 @@ interface ReaderOptions {
   readonly store: SectionStore;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called after a section or heartbeat was taken over. */
+  /** Called after a section or heartbeat was accepted. */
   readonly onTaken: (name: string) => void;
 }
 
-/** Brings a tenant's sections from the bus into the store, through restarts of either side. */
+/**
+ * Keeps the store up to date with a tenant's sections on the bus, also when the bus or the control
+ * plane restarts.
+ */
 export class BusReader {
   readonly #options: ReaderOptions;
   #following: Subscription | undefined;
@@ -34,12 +37,15 @@ export class BusReader {
     this.#options = options;
   }
 
-  /** Loads once and follows from there; while the bus is unavailable, retries in the background. */
+  /**
+   * Loads all sections, then follows changes; while the bus is unavailable, retries in the
+   * background.
+   */
   async open(): Promise<void> {
     await this.#load();
   }
 
-  /** Loads everything once more. */
+  /** Loads all sections again. */
   reload(): void {
     if (!this.#closed) void this.#load();
   }
@@ -51,17 +57,17 @@ export class BusReader {
     await this.#following?.close();
   }
 
-  /** Asks for a lease if there is none to use, soon again at the earliest. */
+  /** Asks for a lease if none is usable, at most once per `askAgainMs`. */
   askForLease(): void {
     const { bus, store, clock, tenantId, sidecarId } = this.#options;
     const nowMs = clock.monotonic();
     if (this.#closed || store.leases.usable || nowMs - this.#askedAtMs < askAgainMs) return;
     this.#askedAtMs = nowMs;
-    // Nothing is lost when it fails: the next heartbeat or call asks again.
+    // A failure is harmless, because the next heartbeat or call asks again.
     bus.notify(tenantTopic(tenantId, leaseTopic), sidecarId).catch(() => {});
   }
 
-  /** One load at a time; a gap that shows meanwhile asks for another one. */
+  /** Runs one load at a time; a gap during a load causes another one. */
   async #load(): Promise<void> {
     if (this.#loading !== undefined) {
       this.#loadAgain = true;

@@ -4,7 +4,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { compileGlob } from '../../shared/glob/glob.ts';
 import { globsCertainlyIntersect } from '../../shared/glob/glob-intersection.ts';
 
-/** About 2 ms: the intersection of globs is computed again for each message. */
+/** Takes about 2 ms; the intersection of globs is computed again for each message. */
 const stepsPerCall = 200_000;
 
 interface Held {
@@ -28,21 +28,21 @@ interface CredentialsOptions {
     readonly credentials: readonly HeldCredential[];
     readonly version: number;
   }>;
-  /** The current version by the snapshot. */
+  /** The current version according to the snapshot. */
   readonly currentVersion: () => string;
   readonly log: Log;
 }
 
 /**
- * The credentials of this sidecar's agent: in memory only, fetched again whenever the snapshot
- * names another version, and not used until then.
+ * The credentials of this sidecar's agent, in memory only. When the snapshot names another version,
+ * they are fetched again and are unusable until then.
  */
 export class Credentials {
   readonly #options: CredentialsOptions;
   #held: readonly Held[] = [];
-  /** Counts the times that all was forgotten: what was asked for before is not kept after. */
+  /** Number of drops: a fetch that began before a drop is discarded. */
   #drops = 0;
-  /** The version that was current when what is held was asked for. */
+  /** The version that was current when the held credentials were requested. */
   #version: string | undefined;
   #fetching: Promise<void> | undefined;
   #failures = 0;
@@ -51,17 +51,20 @@ export class Credentials {
     this.#options = options;
   }
 
-  /** A version names a state, and is no measure: what is removed may make it smaller. */
+  /** Compares for equality only, because removing a credential may make the version smaller. */
   get isCurrent(): boolean {
     return this.#version === this.#options.currentVersion();
   }
 
-  /** How often they could not be fetched. */
+  /** Number of failed fetches. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** Fetches if the snapshot has moved on. Never rejects: until it succeeds, bound calls are refused. */
+  /**
+   * Fetches if the snapshot names another version. Never rejects: bound calls are refused until a
+   * fetch succeeds.
+   */
   refresh(): Promise<void> {
     if (this.isCurrent) return Promise.resolve();
     this.#wipe();
@@ -86,8 +89,9 @@ export class Credentials {
   }
 
   /**
-   * The credential for a call on a bound host, if there is one. Returns at once while the held
-   * credentials are current; else rejects with `credential.unavailable` if they cannot be fetched.
+   * The credential for a call on a bound host, if there is one. Returns at once if the held
+   * credentials are current; otherwise a promise, which rejects with `credential.unavailable` if
+   * they cannot be fetched.
    */
   forCall(tool: string, binding: Binding): MaybeLater<HeldCredential | undefined> {
     const find = () =>
@@ -98,8 +102,8 @@ export class Credentials {
   }
 
   /**
-   * The credential for the handshake and the lists of an MCP server: that of any of its tools that
-   * an agent with these capabilities can call. An agent without a capability there gets none.
+   * The credential for the handshake and the lists of an MCP server: the one for any tool of this
+   * server that the capabilities cover. Undefined if they cover none.
    */
   forServer(
     binding: Binding,
@@ -123,7 +127,7 @@ export class Credentials {
     return opened(this.#held.find((held) => held.hosts.has(binding.host) && isReached(held)));
   }
 
-  /** The bindings of the held credentials. */
+  /** The tools and hosts of the held credentials. */
   bound(): readonly BoundCredential[] {
     return this.#held.map(({ credential: { bind }, matchesTool }) => {
       return { hosts: bind.hosts, matchesTool };
@@ -132,12 +136,12 @@ export class Credentials {
 
   async #upToDate(): Promise<void> {
     await this.refresh();
-    // They may have changed once more while the former ones came.
+    // The version may have changed again during the first fetch.
     await this.refresh();
     if (!this.isCurrent) throw new GatewayError('credential.unavailable');
   }
 
-  /** Forgets everything, as on revocation; what is being fetched is not kept either. */
+  /** Wipes all credentials, for example on revocation, and discards a fetch in progress. */
   drop(): void {
     this.#drops++;
     this.#wipe();
@@ -159,7 +163,7 @@ function prepare({ secret, ...credential }: HeldCredential): Held {
   const globs = credential.bind.tools.map((glob) => compileGlob(glob, 'tool'));
   return {
     credential,
-    // Not from the pool that small buffers share: others would see what is wiped too late.
+    // Not from the pool of small buffers, whose memory other buffers share.
     secret: Buffer.alloc(Buffer.byteLength(secret), secret),
     hosts: new Set(credential.bind.hosts),
     matchesTool: (tool) => globs.some((matches) => matches(tool)),

@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { type Heartbeat, tenantSections } from '../../shared/sync/sections.ts';
 
-/** A section as it is held: what a heartbeat must name for the replica to be current. */
+/** The version and digest of a held section, with which a heartbeat is compared. */
 export interface HeldVersion {
   readonly version: number;
   readonly digest: string;
@@ -9,22 +9,22 @@ export interface HeldVersion {
 
 export interface Age {
   readonly fresh: boolean;
-  /** Since when the held state is known to have been current; since the start when it never was. */
+  /** Time since the held state was last known to be current; since the start if it never was. */
   readonly ageMs: number;
-  /** Why it is not fresh; undefined when it is. */
+  /** Why the state is not fresh; undefined if it is fresh. */
   readonly reason?: string | undefined;
 }
 
 interface Proof {
   readonly heartbeat: Heartbeat;
-  /** When it was signed, on this process' monotonic clock. */
+  /** When the heartbeat was signed, on this process' monotonic clock. */
   readonly signedAtMs: number;
 }
 
 /**
- * How old the held state is. Only a heartbeat that names exactly the held sections proves
- * anything, and it proves it for the moment at which it was signed: delaying heartbeats makes a
- * replica no younger, repeating them neither. Age runs on the monotonic clock.
+ * Measures the age of the held state on the monotonic clock. A heartbeat that names exactly the
+ * held sections proves that they were current when it was signed, so delaying or repeating
+ * heartbeats does not make a replica look younger.
  */
 export class FreshnessGauge {
   readonly #clock: Clock;
@@ -34,9 +34,9 @@ export class FreshnessGauge {
   #latest: Proof | undefined;
   #provenAtMs: number | undefined;
   #mismatch: string | undefined = 'no heartbeat was seen';
-  /** The publisher's time, and when on the monotonic clock it was that. */
+  /** A time of the publisher's clock, and the same moment on the monotonic clock. */
   #told: { readonly timeMs: number; readonly atMs: number } | undefined;
-  /** The least difference seen between this monotonic clock and the publisher's wall clock. */
+  /** The smallest difference seen between this monotonic clock and the publisher's wall clock. */
   #offsetMs = Number.POSITIVE_INFINITY;
 
   constructor({
@@ -55,7 +55,7 @@ export class FreshnessGauge {
     return this.#sequence;
   }
 
-  /** Takes a verified heartbeat; false when one of that sequence or a later one was seen before. */
+  /** Accepts a verified heartbeat; false if its sequence or a later one was accepted before. */
   accept(heartbeat: Heartbeat): boolean {
     if (heartbeat.sequence <= this.#sequence) return false;
     this.#sequence = heartbeat.sequence;
@@ -66,16 +66,19 @@ export class FreshnessGauge {
   }
 
   /**
-   * The time by the publisher's clock, which also set the times that are judged (expiry of
-   * passports, grants, kill switches), so a step of this machine's clock changes none of them. The
-   * machine's clock counts only until the first heartbeat.
+   * The time of the publisher's clock, which also set the expiry of passports, grants and kill
+   * switches, so that a step of this machine's clock changes none of them. Until the first
+   * heartbeat, this machine's clock is used.
    */
   now(): number {
     if (this.#told === undefined) return this.#clock.now();
     return Math.floor(this.#told.timeMs + this.#clock.monotonic() - this.#told.atMs);
   }
 
-  /** Starts over, for example when the key of the heartbeats changes; the known time is kept. */
+  /**
+   * Discards all heartbeats, for example when their signing key changes; the publisher's time is
+   * kept.
+   */
   restart(): void {
     this.#sequence = 0;
     this.#latest = undefined;
@@ -83,7 +86,9 @@ export class FreshnessGauge {
     this.#mismatch = 'no heartbeat was seen';
   }
 
-  /** Holds the latest heartbeat against what is held: call when either has changed. */
+  /**
+   * Compares the latest heartbeat with the held sections; must be called when either has changed.
+   */
   compare(held: ReadonlyMap<string, HeldVersion>): void {
     if (this.#latest === undefined) return;
     this.#mismatch = firstMismatch(this.#latest.heartbeat, held);
@@ -98,7 +103,7 @@ export class FreshnessGauge {
     return { fresh: false, ageMs, reason: since };
   }
 
-  /** The signed time, plus the transit time on which both clocks agree. */
+  /** The signed time plus the smaller of two estimates of the transit time. */
   #timeAt({ time }: Heartbeat, arrivedAtMs: number): number {
     const byWallMs = Math.max(0, this.#clock.now() - time);
     const byMonotonicMs = Math.max(0, arrivedAtMs - (time + this.#offsetMs));
@@ -106,9 +111,9 @@ export class FreshnessGauge {
   }
 
   /**
-   * The transit time of the heartbeat. Two clocks measure it: the wall clock, and, once a heartbeat
-   * was plausible by it, the monotonic clock compared with the publisher's times. The smaller
-   * value counts, so that a step of either wall clock does no harm. Both see a delay.
+   * The transit time of the heartbeat, estimated with the wall clock and, after the first plausible
+   * heartbeat, with the monotonic clock. The smaller estimate counts, so that a step of either wall
+   * clock has no effect; a real delay appears in both.
    */
   #lagOf({ time }: Heartbeat, arrivedAtMs: number): number {
     const behindMs = this.#clock.now() - time;
@@ -125,7 +130,10 @@ export class FreshnessGauge {
   }
 }
 
-/** The differences between a heartbeat and the held sections: none may be missing or unequal. */
+/**
+ * Describes the first difference between a heartbeat and the held sections; undefined if there is
+ * none.
+ */
 function firstMismatch(
   { sections }: Heartbeat,
   held: ReadonlyMap<string, HeldVersion>,

@@ -24,19 +24,19 @@ export class HeldApprovals {
     return this.#byId.get(id);
   }
 
-  /** By the `event_hash` of its decision, which is a grant's `approval_hash`. */
+  /** Finds an approval by the `event_hash` of its decision, which is a grant's `approval_hash`. */
   byHash(eventHash: string): DeliveredApproval | undefined {
     return this.#byHash.get(eventHash);
   }
 
   /**
-   * The human decision on the action of this digest: a grant that can be used, else a pending
-   * request, else a denial if it was the last decision. Used and expired grants do not count, nor
-   * do grants by deciders who do not satisfy `terms`. Standing grants: see `standingFor`.
+   * The human decision on the action of this digest: a usable grant, otherwise a pending request,
+   * otherwise a denial if that was the last decision. Ignores used and expired grants, and grants
+   * by deciders who do not satisfy `terms`. Standing grants: see `standingFor`.
    */
   forAction(digest: string, nowMs: number, terms?: AskedDeciders): DeliveredApproval | undefined {
     const candidates = (this.#byDigest.get(digest) ?? []).toSorted((a, b) => b.id - a.id);
-    // One request about an action is open at a time, so the newest was decided last.
+    // Only one request per action is open at a time, so the newest request has the last decision.
     const lastWord = candidates.find(({ status }) => status !== 'pending' && status !== 'expired');
     return (
       candidates.find((one) => isUsable(one, nowMs) && isEnough(one, terms)) ??
@@ -46,8 +46,8 @@ export class HeldApprovals {
   }
 
   /**
-   * The standing grants that may cover an action: those for this very action first, of the same
-   * reach the one that runs out first.
+   * The standing grants that may cover an action: grants for exactly this action first, then by
+   * expiry.
    */
   standingFor(
     { userId, tool }: { readonly userId: string; readonly tool: string },

@@ -18,7 +18,7 @@ export interface HeldState {
   readonly tenant?: SectionBodies['tenant'];
   readonly policies?: PolicySet;
   readonly tools?: ReadonlyMap<string, HeldTool>;
-  /** Names of tools by the form that was approved. */
+  /** Names of tools by the hash of their approved form. */
   readonly toolForms?: ReadonlyMap<string, readonly string[]>;
   readonly agents?: ReadonlyMap<string, AgentRecord>;
   readonly users?: ReadonlyMap<string, DirectoryUser>;
@@ -65,7 +65,7 @@ const contributions: { readonly [Name in TenantSection]: Apply<SectionBodies[Nam
   keys: ({ passportKeys }) => ({ passportKeys: verificationKeys(passportKeys) }),
 };
 
-/** The state with one tenant section taken over. */
+/** The state with one tenant section applied. */
 export function applyTenantSection<Name extends TenantSection>(
   state: HeldState,
   name: Name,
@@ -75,7 +75,7 @@ export function applyTenantSection<Name extends TenantSection>(
   return { ...state, ...contributions[name](body, compiler) };
 }
 
-/** The state with this sidecar's own section taken over. */
+/** The state with this sidecar's own section applied. */
 export function applySidecarSection(state: HeldState, body: SidecarSectionBody): HeldState {
   return {
     ...state,

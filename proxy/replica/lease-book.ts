@@ -22,8 +22,8 @@ interface Lease {
 }
 
 /**
- * The lease for calls without a passport of their own. A number is handed out once: a lease that
- * this process found at its start is never used, because an earlier process may have used it, and a
+ * The lease for calls without a passport of their own. Each number of a lease is used once: a lease
+ * from before this process is never used, because an earlier process may have used it, and a
  * replaced lease is never used again.
  */
 export class LeaseBook {
@@ -38,7 +38,9 @@ export class LeaseBook {
     this.#clock = clock;
   }
 
-  /** Closes a lease that was found rather than received; returns why it is none, if so. */
+  /**
+   * Closes a lease from before this process. Returns the problem if the token is not a valid lease.
+   */
   found(token: string, keys: VerificationKeys): string | undefined {
     const claims = this.#read(token, keys);
     if (typeof claims === 'string') return claims;
@@ -46,12 +48,14 @@ export class LeaseBook {
     return undefined;
   }
 
-  /** Goes over to a lease that was received; returns why it is none, if so. */
+  /**
+   * Switches to a lease that was received. Returns the problem if the token is not a valid lease.
+   */
   received(token: string, keys: VerificationKeys): string | undefined {
     const claims = this.#read(token, keys);
     if (typeof claims === 'string') return claims;
     if (claims.jti === this.#current?.claims.jti) {
-      // Signed again, over the same numbers: what was given out stays given out.
+      // The same lease was signed again: numbers that were handed out stay used.
       this.#current.claims = claims;
       return undefined;
     }
@@ -61,17 +65,20 @@ export class LeaseBook {
     return undefined;
   }
 
-  /** Gives the current lease up, for good. */
+  /** Closes the current lease permanently. */
   drop(): void {
     const { claims } = this.#current ?? {};
     if (claims !== undefined) this.#closed.set(claims.jti, claims.exp);
     this.#current = undefined;
     const nowSeconds = this.#clock.now() / 1000;
-    // Long past expiry, so that a wall clock set back reopens nothing.
+    // Kept for a day after expiry, so that a wall clock that is set back reopens no lease.
     for (const [jti, exp] of this.#closed) if (exp + 86_400 < nowSeconds) this.#closed.delete(jti);
   }
 
-  /** The next single-use passport; undefined when there is no lease, or it is over or used up. */
+  /**
+   * The next single-use passport; undefined if there is no lease, or it has expired or no uses
+   * left.
+   */
   next(): PassportClaims | undefined {
     if (!this.usable || this.#current === undefined) return undefined;
     return leasePassport(this.#current.claims, this.#current.next++);

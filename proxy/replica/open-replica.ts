@@ -207,7 +207,7 @@ class LocalReplica implements Replica {
 
   onChange(section: SectionName, listener: () => void): () => void {
     const listeners = this.#listeners.get(section) ?? new Set();
-    // One function that listens twice is called twice, and each can stop on its own.
+    // A new function for each call, so that a listener that is added twice can be removed once.
     const entry = () => listener();
     this.#listeners.set(section, listeners.add(entry));
     return () => listeners.delete(entry);
@@ -215,7 +215,8 @@ class LocalReplica implements Replica {
 
   #taken(name: string): void {
     const nowMs = this.#options.clock.monotonic();
-    // Every change of a section is kept at once; of heartbeats, which come every second, some.
+    // Every change of a section is saved at once, but only some heartbeats, which arrive every
+    // second.
     if (name !== heartbeatSection || nowMs - this.#savedAtMs >= heartbeatKeptEveryMs) {
       this.#savedAtMs = nowMs;
       this.#file?.save(() => this.#store.snapshot());
@@ -237,7 +238,10 @@ class LocalReplica implements Replica {
     return this.#revocations().sidecarIds.has(this.#options.sidecarId);
   }
 
-  /** The strictest mode that the tenant, a kill switch or a policy gives to any call. */
+  /**
+   * Whether a stale replica denies calls: the tenant, a kill switch or a policy enforces a mode for
+   * any call.
+   */
   #deniesWhenStale(): boolean {
     const nowMs = this.clock.now();
     const forced = this.killSwitches.flatMap(({ kind, mode, expiresAtMs }) =>

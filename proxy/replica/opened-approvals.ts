@@ -1,7 +1,7 @@
 import { sidecarSection } from '../../shared/sync/sections.ts';
 import type { Replica } from './replica.ts';
 
-/** A request for a human's decision, and when it runs out. */
+/** An approval request and its expiry. */
 interface Opened {
   readonly id: number;
   readonly expiresAtMs: number;
@@ -16,9 +16,9 @@ interface Standing extends Opened {
 const keptMax = 1_000;
 
 /**
- * The requests that this sidecar opened and that have not arrived over the bus yet: the agent may
- * ask about one as soon as it has its id. Once the replica holds a request, only the replica's
- * status counts.
+ * The approval requests that this sidecar opened and that have not arrived over the bus yet,
+ * because the agent may ask for the status immediately. Once the replica holds a request, only the
+ * replica's status counts.
  */
 export class OpenedApprovals {
   readonly #replica: Replica;
@@ -38,7 +38,9 @@ export class OpenedApprovals {
     if (this.#unheard.size > keptMax && oldest !== undefined) this.#unheard.delete(oldest);
   }
 
-  /** The status of an approval of this agent; undefined if it has none of that id. */
+  /**
+   * The status of an approval of this agent; undefined if the agent has no approval with this id.
+   */
   standing(id: number): Standing | undefined {
     const unheard = this.#unheard.get(id);
     return this.#replica.approvalById(id) ?? (unheard && { ...unheard, status: 'pending' });

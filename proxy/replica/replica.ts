@@ -15,7 +15,7 @@ import type { ToolRecord } from '../../shared/vocabulary/tool-record.ts';
 import type { Age } from './freshness.ts';
 import type { LeaseLeft } from './lease-book.ts';
 
-/** As decisions call it. */
+/** The reason code of a revocation. */
 export type Revocation = 'sidecar.revoked' | 'agent.disabled';
 
 export type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
@@ -26,14 +26,14 @@ export type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>
  */
 export interface Replica {
   /**
-   * Throws when no call may be decided by this state: `sync.no_snapshot`, `sidecar.revoked`, or
-   * `policy.update_required` when it is too old (in modes `enforce` and `strict`).
+   * Throws if no call may be decided with this state: `sync.no_snapshot`, `sidecar.revoked`, or
+   * `policy.update_required` if the state is too old (in modes `enforce` and `strict`).
    */
   assertFresh(): void;
   freshness(): Age;
   /** Versions of the sections held, by name. */
   versions(): Readonly<Record<string, number>>;
-  /** How many texts on the bus were refused since the start. */
+  /** Number of sections and heartbeats that were refused since the start. */
   readonly refused: number;
 
   readonly tenant: SectionBodies['tenant'];
@@ -41,34 +41,39 @@ export interface Replica {
   readonly bindings: readonly Binding[];
   readonly killSwitches: readonly KillSwitch[];
   readonly passportKeys: VerificationKeys;
-  /** Moves when credentials changed: time to fetch them again. */
+  /** Changes when credentials must be fetched again. */
   readonly credentialsVersion: string;
   agent(id: string): AgentRecord | undefined;
   user(id: string): DirectoryUser | undefined;
   tool(name: string): ToolRecord | undefined;
   /** The tool as it was published. */
   publishedTool(name: string): PublishedTool | undefined;
-  /** Names of the tools whose approved form, but for the name, has this hash. */
+  /** Names of the tools whose approved form, without the name, has this hash. */
   toolsOfForm(formHash: string): readonly string[];
-  /** Hash of what `tools/list` may show of a tool: its approved surface. */
+  /** Hash of a tool's approved surface, which is the form that `tools/list` may show. */
   approvedSurface(name: string): string | undefined;
 
-  /** The next single-use passport of the lease; undefined when none is at hand. */
+  /** The next single-use passport of the lease; undefined if none is available. */
   nextUse(): SignedPassport | undefined;
   /** Whether there is a lease to take passports from. */
   readonly hasLease: boolean;
   /** The remaining uses and time of the lease. */
   leaseLeft(): LeaseLeft;
-  /** True for a jti that was revoked, and for any once this sidecar is. */
+  /** True if this jti, or the whole sidecar, was revoked. */
   isRevoked(jti: string): boolean;
-  /** Why nothing may be done for this agent here: it was disabled, or this sidecar revoked. */
+  /**
+   * Why every call of this agent is refused here: the agent was disabled, or this sidecar revoked.
+   */
   revocationOf(agentId: string): Revocation | undefined;
   /**
    * The human decision on the action of this digest, if one is still valid. With `terms`, a grant by
    * deciders who do not satisfy them is not valid.
    */
   approvalFor(actionDigest: string, terms?: AskedDeciders): DeliveredApproval | undefined;
-  /** The standing grants that may cover an action of this user on this tool, nearest first. */
+  /**
+   * The standing grants that may cover an action of this user on this tool, the most specific
+   * first.
+   */
   standingGrantsFor(
     who: { readonly userId: string; readonly tool: string },
     actionDigest: string,
@@ -76,13 +81,18 @@ export interface Replica {
   approvalById(id: number): DeliveredApproval | undefined;
   approvalByHash(eventHash: string): DeliveredApproval | undefined;
 
-  /** Time by the publisher's heartbeats, so that this machine's clock cannot move a decision. */
+  /**
+   * A clock based on the publisher's heartbeats, so that this machine's clock cannot change a
+   * decision.
+   */
   readonly clock: Clock;
-  /** Trusts other section keys from now on, and loads everything again. */
+  /** Trusts only these section keys from now on, and loads all sections again. */
   trust(keys: VerificationKeys): void;
-  /** Calls `listener` whenever a text was refused that no believed key signed. */
+  /**
+   * Calls `listener` whenever a section or heartbeat was refused because no trusted key signed it.
+   */
   onUnknownSigner(listener: () => void): void;
-  /** Calls `listener` after each change of a section; returns how to stop. */
+  /** Calls `listener` after each change of a section; returns a function that stops this. */
   onChange(section: SectionName, listener: () => void): () => void;
   close(): Promise<void>;
 }

@@ -7,18 +7,20 @@ import {
 } from '../../shared/crypto/signing-key.ts';
 import { followSuccession } from '../../shared/sync/key-succession.ts';
 
-/** Anybody on the bus can show a text of an unknown key: the control plane is not asked each time. */
+/** A minimum interval, because anybody on the bus can publish a section with an unknown key. */
 const askAgainMs = 2_000;
 
 interface SectionKeysOptions {
   readonly tenantId: string;
-  /** Pinned at enrolment, or followed to since. */
+  /** The keys that were pinned at enrolment, or their successor. */
   readonly pinned: readonly PublicJwk[];
-  /** The control plane's statements about its keys, over the sidecar's own authenticated channel. */
+  /**
+   * Fetches the control plane's statements about its keys over the sidecar's authenticated channel.
+   */
   readonly fetch: () => Promise<readonly string[]>;
-  /** Keeps a new key over restarts; may throw, and then the key is not believed. */
+  /** Stores a new key permanently. If this throws, the key is not trusted. */
   readonly pin: (key: PublicJwk) => void;
-  /** Told of the keys that are believed from now on, and they alone. */
+  /** Called with the keys that are trusted from now on; all other keys are rejected. */
   readonly onChange: (keys: VerificationKeys) => void;
   readonly clock: Clock;
   readonly log: Log;
@@ -26,8 +28,8 @@ interface SectionKeysOptions {
 
 /**
  * The keys that sections are verified with. A new key is trusted once the trusted key names it
- * (directly or over others) and the control plane confirms it. The former key is rejected at once,
- * because it may have been replaced after a theft.
+ * (directly or through intermediate keys) and the control plane confirms it. The former key is
+ * rejected at once, because it may have been replaced after a theft.
  */
 export class SectionKeys {
   readonly #options: SectionKeysOptions;
@@ -40,12 +42,12 @@ export class SectionKeys {
     this.#keys = verificationKeys(options.pinned);
   }
 
-  /** The control plane signs with the key of this id now. */
+  /** Called with the id of the key with which the control plane signs now. */
   noteActive(kid: string): void {
     if (!this.#keys.has(kid) || this.#keys.size > 1) this.follow();
   }
 
-  /** Asks the control plane which key is to be believed; soon again at the earliest. */
+  /** Asks the control plane which key to trust, at most once per `askAgainMs`. */
   follow(): void {
     const nowMs = this.#options.clock.monotonic();
     if (this.#asking || nowMs - this.#askedAtMs < askAgainMs) return;

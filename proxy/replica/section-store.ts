@@ -21,11 +21,11 @@ export interface StoreOptions {
 }
 
 interface Watched extends StoreOptions {
-  /** Called when a text was refused because no key that is believed signed it. */
+  /** Called if a section or heartbeat was refused because no trusted key signed it. */
   readonly onUnknownSigner?: () => void;
 }
 
-/** `found`: it was there when this process came. `received`: it came since. */
+/** `found`: existed before this process. `received`: arrived later. */
 export type Origin = 'found' | 'received';
 
 interface HeldSection extends HeldVersion {
@@ -33,13 +33,13 @@ interface HeldSection extends HeldVersion {
 }
 
 /**
- * Holds the verified sections. A text from outside changes nothing unless it is signed by a pinned
- * key, for this tenant, under its own name, and newer than the held section.
+ * Holds the verified sections. A section is accepted only if it is signed by a pinned key, for this
+ * tenant, under its own name, and newer than the held one.
  */
 export class SectionStore {
   readonly leases: LeaseBook;
   readonly gauge: FreshnessGauge;
-  /** The publisher's time by its heartbeats. */
+  /** A clock based on the publisher's heartbeats. */
   readonly clock: Clock;
   readonly #options: Watched;
   #sectionKeys: VerificationKeys;
@@ -48,7 +48,7 @@ export class SectionStore {
   readonly #compiler = new PolicyCompiler();
   readonly #reported = new Set<string>();
   #state: HeldState = {};
-  /** After a change of keys: the lease that comes then may have been there before this process. */
+  /** True after a change of keys: the next lease may be from before this process. */
   #isOwnUnseen = false;
   #heartbeat: string | undefined;
   #lease: { readonly token: string; readonly origin: Origin } | undefined;
@@ -67,7 +67,7 @@ export class SectionStore {
     return this.#state;
   }
 
-  /** How many texts were refused. */
+  /** Number of sections and heartbeats that were refused. */
   get refused(): number {
     return this.#refused;
   }
@@ -77,7 +77,7 @@ export class SectionStore {
     return tenantSections.every((name) => this.#held.has(name));
   }
 
-  /** The names of interest; the heartbeat is last because it is compared with the others. */
+  /** The sections to read; the heartbeat is last because it is compared with the others. */
   get names(): readonly string[] {
     return [...tenantSections, this.#own, heartbeatSection];
   }
@@ -92,8 +92,8 @@ export class SectionStore {
   }
 
   /**
-   * Trusts these keys from now on, and nothing that other keys signed. Versions are reset too,
-   * because the holder of a former key may have used them up. All sections are received again.
+   * Trusts only these keys from now on. Versions are reset, too, because the holder of a former key
+   * may have used high ones. All sections are received again.
    */
   trust(keys: VerificationKeys): void {
     this.#sectionKeys = keys;
@@ -104,7 +104,10 @@ export class SectionStore {
     this.#reported.clear();
   }
 
-  /** Takes a text from outside over, if it deserves it; returns true when it did. Never throws. */
+  /**
+   * Accepts a section or heartbeat if it is valid, and returns whether it was accepted. Never
+   * throws.
+   */
   take(name: string, token: string, origin: Origin): boolean {
     if (name === heartbeatSection) return this.#takeHeartbeat(token);
     if (!isTenantSection(name) && name !== this.#own) return false;
@@ -148,13 +151,13 @@ export class SectionStore {
   }
 
   #applied(name: SectionName, body: unknown): HeldState {
-    // `openSection` has read the body as what goes with this name.
+    // `openSection` has already parsed the body as a section of this name.
     return isTenantSection(name)
       ? applyTenantSection(this.#state, name, body as never, this.#compiler)
       : applySidecarSection(this.#state, body as never);
   }
 
-  /** A lease can be read once both it and the key it is signed with are here, in either order. */
+  /** Reads a lease once the lease and the key that signed it have arrived, in either order. */
   #followLease(changed: SectionName, origin: Origin): void {
     const { lease, passportKeys } = this.#state;
     if (changed === this.#own && lease !== this.#lease?.token) {
@@ -168,7 +171,10 @@ export class SectionStore {
     if (problem !== undefined) this.#refuse('lease', 'unusable', problem);
   }
 
-  /** Reports each kind of refusal once until something is taken over: an attacker could fill the log. */
+  /**
+   * Logs each kind of refusal once until a section is accepted, so that an attacker cannot fill the
+   * log.
+   */
   #refuse(name: string, problem: string, detail: string): false {
     this.#refused += 1;
     if (problem === 'signature_invalid') this.#options.onUnknownSigner?.();

@@ -2,9 +2,9 @@ import { open, readFile, rename } from 'node:fs/promises';
 import { z } from 'zod';
 import type { Log } from '../../shared/base/log.ts';
 
-/** Signed texts only: what is read back is verified like what comes over the bus. */
+/** Contains signed sections only, which are verified again when they are loaded. */
 export interface Snapshot {
-  /** The last heartbeat: its sequence must not be undercut after a restart. */
+  /** The last heartbeat, so that older heartbeats are still refused after a restart. */
   readonly heartbeat?: string | undefined;
   readonly sections: Readonly<Record<string, string>>;
 }
@@ -15,11 +15,11 @@ const schema = z.object({
 });
 
 export interface SnapshotFile {
-  /** The snapshot of a former run; undefined when there is none that can be read. */
+  /** The snapshot of an earlier run; undefined if there is no readable one. */
   read(): Promise<Snapshot | undefined>;
-  /** Writes soon, and the latest only; a failure is logged and the file before it stays. */
+  /** Writes the latest snapshot soon. A failure is logged, and the previous file remains. */
   save(take: () => Snapshot): void;
-  /** Resolves when all that was saved is written. */
+  /** Resolves when all saved snapshots are written. */
   flush(): Promise<void>;
 }
 

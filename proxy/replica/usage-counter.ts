@@ -8,16 +8,16 @@ import type { UsageElsewhere } from '../control-plane/client.ts';
 
 interface CounterOptions {
   readonly clock: Clock;
-  /** How old the last answer may be: as old as the policies. */
+  /** Maximum age of the last response; the same as for policies. */
   readonly maxStalenessMs: number;
 }
 
-/** How long a first call waits for the control plane to be asked once. */
+/** How long a call waits for the first request to the control plane. */
 const patienceMs = 2_000;
 
 /**
- * Counts the agent's usage of each tool that a budget refers to: the calls that this run of the
- * sidecar permitted, exactly, and the usage elsewhere as the control plane last reported it.
+ * Counts the agent's usage of each tool that a budget refers to. Counts calls that this run
+ * permitted exactly; for all other usage, the control plane's last report counts.
  */
 export class UsageCounter {
   /** Names this run's counts in the ledger. */
@@ -35,18 +35,18 @@ export class UsageCounter {
     this.run = newId('run', options.clock.now());
   }
 
-  /** Up to which position of the ledger everything elsewhere is known. */
+  /** The ledger position up to which usage outside this run is known. */
   get position(): number {
     return this.#position;
   }
 
-  /** False while usage elsewhere was never received, or too long ago. */
+  /** False if usage outside this run was never received, or too long ago. */
   get isKnown(): boolean {
     const { clock, maxStalenessMs } = this.#options;
     return clock.monotonic() - this.#askedAtMs <= maxStalenessMs;
   }
 
-  /** Undefined when it cannot be known. */
+  /** The agent's usage of a tool; undefined if usage outside this run is unknown. */
   of(tool: string): ToolUsage | undefined {
     if (!this.isKnown) return undefined;
     return new ToolUsage([this.#elsewhere.get(tool), this.#book.of(tool)]);
@@ -58,7 +58,7 @@ export class UsageCounter {
     return this.#book.count(tool, sums, { nowMs: clock.now(), monotonicMs: clock.monotonic() });
   }
 
-  /** Takes over an answer to a question put at `askedAtMs` on the monotonic clock. */
+  /** Applies a response to a request that was sent at `askedAtMs` on the monotonic clock. */
   takeOver({ position, after, buckets }: UsageElsewhere, askedAtMs: number): void {
     if (after === 0) this.#elsewhere = new Map();
     for (const { tool, ...bucket } of buckets) {
@@ -71,13 +71,16 @@ export class UsageCounter {
     this.triedOnce();
   }
 
-  /** From now on calls do not wait for a first answer any more. */
+  /** From now on, calls do not wait for a first response. */
   triedOnce(): void {
     this.#isTried = true;
     this.#tried.resolve();
   }
 
-  /** Discards the totals after polling stopped, because they are stale; the next user waits for new. */
+  /**
+   * Discards the totals when polling stops, because they become stale; the next call waits for new
+   * ones.
+   */
   rest(): void {
     this.#askedAtMs = Number.NEGATIVE_INFINITY;
     if (!this.#isTried) return;
@@ -85,7 +88,10 @@ export class UsageCounter {
     this.#tried = Promise.withResolvers();
   }
 
-  /** Resolves once the control plane was asked, or has taken too long; undefined when it was. */
+  /**
+   * Resolves after the first request to the control plane, or after `patienceMs`; undefined if it
+   * was already made.
+   */
   firstTry(): Promise<void> | undefined {
     if (this.#isTried) return undefined;
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -27,7 +27,10 @@ const samplers = [
   'parentbased_traceidratio',
 ] as const;
 
-/** The standard variables of OpenTelemetry that we read; its exporter reads the others itself. */
+/**
+ * The standard variables of OpenTelemetry that Sallyport reads; the exporter reads the others
+ * itself.
+ */
 const tracingVariables = {
   OTEL_SDK_DISABLED: z.string().optional(),
   OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('otlp'),
@@ -42,7 +45,7 @@ export interface TracingSettings {
   readonly sampler: (typeof samplers)[number];
   /** For the samplers by ratio: 0 to 1. */
   readonly ratio: number;
-  /** How long spans wait for company. */
+  /** How long spans are collected before they are exported. */
   readonly batchDelayMs: number;
 }
 
@@ -85,18 +88,18 @@ export interface Config {
   readonly enrolmentToken: string | undefined;
   /** CIDR ranges. */
   readonly allowPrivate: readonly string[];
-  /** The hosts that the local authority may speak for; undefined: any. */
+  /** The hosts for which the local authority may issue certificates; undefined means any. */
   readonly permittedHosts: NameConstraints | undefined;
   readonly spoolFsync: boolean;
   readonly spoolBytesMax: number;
   readonly limits: Limits;
-  /** How long a call is held for a human, and how long an agent may ask for at most. */
+  /** How long a call is held for a human's decision. */
   readonly holdMs: number;
   readonly holdMsMax: number;
   readonly maxStalenessMs: number;
   readonly logLevel: string;
   readonly redisUrl: string | undefined;
-  /** Undefined: no collector is named, or tracing is switched off. */
+  /** Undefined if no collector is configured or tracing is disabled. */
   readonly tracing: TracingSettings | undefined;
 }
 

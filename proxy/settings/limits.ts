@@ -1,6 +1,6 @@
 import { limit, milliseconds } from '../../shared/base/settings.ts';
 
-/** The settings that bound what one agent, or an upstream, may take up. */
+/** The settings that limit the resources of one agent or upstream. */
 export const limitSettings = {
   SALLYPORT_MAX_CONNECTIONS: limit('connections', { from: 1, to: 65_536, byDefault: 1024 }),
   SALLYPORT_MAX_TUNNELS: limit('tunnels', { from: 0, to: 65_536, byDefault: 256 }),
@@ -31,31 +31,31 @@ type LimitSettings = {
 /** The limits of one agent and of the upstreams that it calls. */
 export interface Limits {
   readonly connectionsMax: number;
-  /** WebSockets and connections that pass unread, together. */
+  /** WebSockets and passthrough tunnels, together. */
   readonly tunnelsMax: number;
-  /** Calls that wait for a human at once. */
+  /** Calls that may wait for a human at the same time. */
   readonly heldCallsMax: number;
-  /** Denials that are recorded one by one: so many a second, and so many at once. */
+  /** Denials per second that are recorded one by one. */
   readonly denialsPerSecond: number;
   readonly denialsBurst: number;
   readonly headerBytesMax: number;
   readonly headersMax: number;
-  /** For one body that is judged. */
+  /** The largest body that is judged. */
   readonly bodyBytesMax: number;
-  /** For all bodies that are judged at the same time. */
+  /** Total size of all bodies that are being judged. */
   readonly bufferBytesMax: number;
-  /** From the first byte of a request to the end of its head. */
+  /** Time from the first byte of a request to the end of its head. */
   readonly headMs: number;
-  /** Silence within a request's body. */
+  /** Longest pause within a request's body. */
   readonly bodyIdleMs: number;
-  /** Silence in a tunnel. */
+  /** Longest pause in a tunnel. */
   readonly tunnelIdleMs: number;
   readonly upstreamConnectMs: number;
-  /** How long an upstream may take to begin its answer. */
+  /** How long an upstream may take to begin its response. */
   readonly upstreamTimeoutMs: number;
-  /** Silence within an upstream's answer; event streams may be silent. */
+  /** Longest pause within an upstream's response; event streams may pause longer. */
   readonly upstreamIdleMs: number;
-  /** How long calls in flight may take to finish once the sidecar ends. */
+  /** How long calls in flight may take to finish at shutdown. */
   readonly drainMs: number;
 }
 

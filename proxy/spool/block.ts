@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto';
 import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 
-/** The place of a record among bytes, from its hash to its line feed: `hash line\n`. */
+/** The range of a record in a buffer, from its hash to its line feed: `hash line\n`. */
 export interface Place {
   readonly begin: number;
   readonly end: number;
 }
 
-/** Records that follow one another, in the bytes that a segment has of them. */
+/** Consecutive records, as the bytes of a segment. */
 export interface Block {
   /** Number of the first record. */
   readonly first: number;
@@ -28,7 +28,7 @@ export const linkBytes = hashLength + 2;
 const lineFeed = 0x0a;
 const blank = 0x20;
 
-/** Links lines to `after`; `last` is where they end. */
+/** Hash-links lines to the record at `after`; `last` is the position of the last line. */
 export function writeBlock(
   after: SpoolPosition,
   lines: readonly Line[],
@@ -52,12 +52,12 @@ export function writeBlock(
   return { block: { first: after.record + 1, bytes, ends }, last };
 }
 
-/** The record of that number in a block. */
+/** The range of the record with this number in a block. */
 export function placeIn({ first, ends }: Block, record: number): Place {
   return { begin: ends[record - first - 1] ?? 0, end: ends[record - first] ?? 0 };
 }
 
-/** The places of whole records, `recordsMax` at most. */
+/** The ranges of complete records, `recordsMax` at most. */
 export function placesIn(bytes: Buffer, recordsMax: number): Place[] {
   const places: Place[] = [];
   let begin = 0;
@@ -81,8 +81,8 @@ export function lineIn(bytes: Buffer, { begin, end }: Place): Buffer {
 }
 
 /**
- * The hash that a record must have after `previous`, by `spoolLinkHash`. It is computed in place:
- * `previous` overwrites the record's own hash.
+ * The hash that a record must have if it follows `previous` (see `spoolLinkHash`). Computed in
+ * place: `previous` overwrites the record's own hash.
  */
 export function linkIn(bytes: Buffer, { begin, end }: Place, previous: string): string {
   if (end - begin < linkBytes) return '';

@@ -8,13 +8,16 @@ import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 
 const fileName = 'acked.json';
 
-/** The ledger's acknowledgement, and its sidecar, because a folder may outlive an enrolment. */
+/**
+ * The ledger's acknowledgement, with the id of its sidecar because a folder may outlive an
+ * enrolment.
+ */
 export interface KeptAcknowledgement extends LedgerAcknowledgement {
   readonly sidecar: string;
 }
 
 interface StoredPosition {
-  /** Up to here everything is sealed. */
+  /** All records up to this position are sealed. */
   readonly position: SpoolPosition;
   readonly ledger: KeptAcknowledgement | undefined;
 }
@@ -35,15 +38,16 @@ const form = z.object({
 type Stored = Omit<z.output<typeof form>, 'check'>;
 
 /**
- * The position up to which everything is sealed, as a former process left it. Undefined when
- * there is none that can be read: then more is uploaded again than need be, and nothing is lost.
+ * The position up to which all records are sealed, from an earlier process. Undefined if there is
+ * no readable one; some records are then uploaded again, and none is lost.
  */
 export function loadPosition(folder: string, log: Log): StoredPosition | undefined {
   try {
     const stored: unknown = JSON.parse(fs.readFileSync(join(folder, fileName), 'utf8'));
     const parsed = form.safeParse(stored);
     if (parsed.success && checkOf(parsed.data) === parsed.data.check) {
-      // Nothing but the position: it is signed and sent as it is, and the control plane takes no more.
+      // Drops other members, because the position is signed and sent as it is, and the control
+      // plane refuses others.
       const { record, hash, ledger } = parsed.data;
       return { position: { record, hash }, ledger };
     }
@@ -56,19 +60,19 @@ export function loadPosition(folder: string, log: Log): StoredPosition | undefin
   return undefined;
 }
 
-/** Shows a text of which a loss of power kept only a part. */
+/** A checksum that detects a file of which only a part was written before a loss of power. */
 function checkOf({ record, hash, ledger }: Stored): string {
   if (ledger === undefined) return sha256(`${record}:${hash}`);
   const { sidecar, position, tree_root, jws } = ledger;
   return sha256(JSON.stringify([record, hash, sidecar, position, tree_root, jws]));
 }
 
-/** Long enough for any position: the text that was there is always overwritten whole. */
+/** Longer than any position, so that the previous text is always overwritten completely. */
 const textChars = 1536;
 
 /**
- * Writes it over the one before, in place: replacing the file by another one would wait for the
- * disk, for milliseconds, with every upload.
+ * Overwrites the stored position in place, because replacing the file would wait milliseconds for
+ * the disk at every upload.
  */
 export function storePosition(
   folder: string,

@@ -28,7 +28,7 @@ interface ReadOptions {
   readonly written: SpoolPosition;
   readonly cursor: Cursor;
   readonly recordsMax: number;
-  /** At least as much as the longest record takes. */
+  /** Must be at least the size of the longest record. */
   readonly bytesMax: number;
   /** Told of records that are no longer what was written. */
   readonly onDamaged: (segment: string, record: number) => void;
