@@ -15,6 +15,7 @@ interface Options {
   readonly trustKey?: readonly string[];
   /** Path of a JWK Set. */
   readonly jwks?: string;
+  /** Path of a checkpoint. */
   readonly checkpoint?: string;
   readonly json?: boolean;
 }

@@ -45,6 +45,7 @@ export interface EnforceDeps extends JudgeDeps {
   readonly tracing: Tracing | undefined;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;
+  /** The longest hold that an agent may ask for. */
   readonly holdMsMax: number;
   /** Aborted at shutdown: held calls are answered then, and streams without an end are ended. */
   readonly stopping: AbortSignal;

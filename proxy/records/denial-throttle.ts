@@ -18,6 +18,7 @@ export interface DenialSummary {
 interface DenialThrottleOptions {
   /** Denials per second that are recorded one by one. */
   readonly perSecond: number;
+  /** Denials that are recorded one by one in a burst. */
   readonly burst: number;
   readonly clock: Clock;
   /** Records a summary. If it rejects, the counts are part of the next summary. */

@@ -239,8 +239,8 @@ class LocalReplica implements Replica {
   }
 
   /**
-   * Whether a stale replica denies calls: the tenant, a kill switch or a policy enforces a mode for
-   * any call.
+   * Whether a stale replica denies calls: the tenant, a kill switch or a policy sets an enforcing
+   * mode.
    */
   #deniesWhenStale(): boolean {
     const nowMs = this.clock.now();

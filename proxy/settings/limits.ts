@@ -37,6 +37,7 @@ export interface Limits {
   readonly heldCallsMax: number;
   /** Denials per second that are recorded one by one. */
   readonly denialsPerSecond: number;
+  /** Denials that are recorded one by one in a burst. */
   readonly denialsBurst: number;
   readonly headerBytesMax: number;
   readonly headersMax: number;

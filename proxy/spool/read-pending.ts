@@ -30,13 +30,13 @@ interface ReadOptions {
   readonly recordsMax: number;
   /** Must be at least the size of the longest record. */
   readonly bytesMax: number;
-  /** Told of records that are no longer what was written. */
+  /** Called for each record that differs from what was written. */
   readonly onDamaged: (segment: string, record: number) => void;
 }
 
 /**
- * Collects records that follow one another and are linked. Damaged ones are left out, so that
- * what comes after them still gets through: the numbers that are missing then show the gap.
+ * Collects consecutive linked records. Damaged records are skipped, so that later ones are still
+ * uploaded; the missing numbers show the gap.
  */
 class Batch {
   readonly #options: ReadOptions;
@@ -44,7 +44,7 @@ class Batch {
   #lines: Buffer[] = [];
   #before: SpoolPosition;
   cursor: Cursor;
-  /** Bytes of the records, line and link. */
+  /** Total bytes of the collected records, including their links. */
   bytes = 0;
 
   constructor(options: ReadOptions) {
@@ -54,7 +54,9 @@ class Batch {
     this.cursor = options.cursor;
   }
 
-  /** Continues after `position`, which opens a segment; false if the segment begins elsewhere. */
+  /**
+   * Continues with the segment that begins after `position`; false if the batch must end before it.
+   */
   opens(position: SpoolPosition): boolean {
     if (position.record === this.#before.record) return true;
     if (this.#lines.length > 0) return false;
@@ -62,7 +64,7 @@ class Batch {
     return true;
   }
 
-  /** Takes an entry; false when the batch ends before it. */
+  /** Adds an entry; false if the batch ends before this entry. */
   take(segment: string, bytes: Buffer, entry: SegmentEntry): boolean {
     const { acked, written, recordsMax, onDamaged } = this.#options;
     if (entry.record > written.record || this.#lines.length >= recordsMax) return false;
@@ -105,7 +107,7 @@ export function readPending(options: ReadOptions): {
   return { pending: batch.result(), cursor: batch.cursor };
 }
 
-/** Takes a segment's records; false when the batch ends within it. */
+/** Adds a segment's records; false if the batch ends within the segment. */
 function readInto(
   batch: Batch,
   segment: Segment,
@@ -123,7 +125,7 @@ function readInto(
     if (!entries.every((entry) => batch.take(segment.name, bytes, entry))) return false;
     if (reachesEnd) return true;
     const end = entries.at(-1);
-    // Only what was acknowledged long ago may be read past.
+    // Reading continues only past records that were acknowledged long ago.
     if (end === undefined || batch.bytes > 0) return false;
     place = { record: end.record + 1, offset: end.endsAt };
   }

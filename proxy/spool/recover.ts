@@ -15,7 +15,7 @@ export interface Recovered {
 
 const start: SpoolPosition = { record: 0, hash: '0'.repeat(64) };
 
-/** Reads what a former process left: the last whole record ends the list. */
+/** Reads the records that an earlier process left, up to the last complete one. */
 export function recover({
   folder,
   log,
@@ -64,7 +64,7 @@ function linkBroken(
   return record === before.record + 1 && linkIn(bytes, place, before.hash) !== hash;
 }
 
-/** A damaged hash is no name for what follows it. */
+/** Replaces a malformed hash with zeros, because the next record cannot be linked to it. */
 export function sound({ record, hash }: SpoolPosition): SpoolPosition {
   return { record, hash: /^[0-9a-f]{64}$/.test(hash) ? hash : start.hash };
 }

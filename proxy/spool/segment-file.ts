@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 
-/** Opens a segment's file, which is made where it is missing. */
+/** Opens a segment's file; creates it if it is missing. */
 export function openSegment(
   { folder, fsync }: { readonly folder: string; readonly fsync: boolean },
   name: string,
@@ -21,7 +21,7 @@ function syncFolder(folder: string): void {
   }
 }
 
-/** Writes all bytes at `position`; after a failure the file is as long as before. */
+/** Writes all bytes at `position`; after a failure, the file has its previous length. */
 export function writeWhole(fd: number, bytes: Buffer, position: number): void {
   let done = 0;
   try {
@@ -38,11 +38,11 @@ export function truncate(fd: number, bytes: number): void {
   try {
     fs.ftruncateSync(fd, bytes);
   } catch {
-    // The disk that refused to keep it may refuse this as well.
+    // A disk that failed to write may also fail to truncate.
   }
 }
 
-/** Resolves once the disk has what was written. */
+/** Resolves when the written data is on the disk. */
 export function datasync(fd: number): Promise<void> {
   return new Promise((resolve, reject) => {
     fs.fdatasync(fd, (error) => (error ? reject(error) : resolve()));

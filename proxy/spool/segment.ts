@@ -13,7 +13,7 @@ export interface Segment {
 export interface SegmentEntry {
   readonly record: number;
   readonly hash: string;
-  /** Its offset in the bytes that were read. */
+  /** The record's range in the bytes that were read. */
   readonly place: Place;
   /** Offset in the file just after this record. */
   readonly endsAt: number;
@@ -50,7 +50,9 @@ interface SegmentPart {
   readonly reachesEnd: boolean;
 }
 
-/** Whole records of a segment from a place on, in order; a torn end is left out. */
+/**
+ * Complete records of a segment, in order, from a place on; an incomplete last record is left out.
+ */
 export function readSegment(
   folder: string,
   segment: Segment,

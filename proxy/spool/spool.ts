@@ -18,18 +18,21 @@ import { Tail } from './tail.ts';
 /** The content of one line of the spool. */
 export interface SpoolRecord {
   readonly event: EvidenceEvent;
-  /** The key of the arguments' digest, base64; stored encrypted and apart from the event. */
+  /** Salt of the digest of the arguments, base64; stored encrypted and apart from the event. */
   readonly salt?: string | undefined;
-  /** The arguments redacted, where the tenant keeps them; apart from the event as well. */
+  /** The redacted arguments, if the tenant keeps them; also stored apart from the event. */
   readonly args?: JsonObject | undefined;
 }
 
 export interface SpoolOptions {
   readonly folder: string;
   readonly log: Log;
-  /** Also survive the loss of power: records count as written once the disk has them. */
+  /**
+   * Whether records must survive a loss of power: they then count as written once the disk has
+   * them.
+   */
   readonly fsync: boolean;
-  /** Beyond this many bytes not yet uploaded, nothing more is accepted. */
+  /** Maximum bytes that wait for upload; beyond it, records are refused. */
   readonly bytesMax?: number;
   readonly segmentBytesMax?: number;
   /** How much of the newest records is kept in memory for the next upload. */
@@ -41,14 +44,14 @@ interface Waiting extends Line {
   reject(error: GatewayError): void;
 }
 
-/** Well below what the ledger takes for one event. */
+/** Well below the ledger's limit for one event. */
 const recordBytesMax = 512 * 1024;
 
 /**
- * The sidecar's evidence on disk: an append-only list of records in numbered segments, each
- * record hash-linked to the one before. `append` resolves when the record would survive the
- * death of the process (with `fsync`, of the machine); a call leaves only after that. Records
- * that arrive together are written together.
+ * The sidecar's evidence on disk: an append-only list of records in numbered segments, each record
+ * hash-linked to the one before. `append` resolves when the record would survive the death of the
+ * process (with `fsync`, of the machine); only then is the call sent. Records that arrive together
+ * are written together.
  */
 export class Spool {
   readonly #options: Required<SpoolOptions>;
@@ -60,10 +63,11 @@ export class Spool {
   #acked: SpoolPosition;
   #ledger: KeptAcknowledgement | undefined;
   #storedBytes: number;
-  /** The start of the first record not acknowledged, and the end of the last read. */
+  /** The start of the first unacknowledged record. */
   #cursor: Cursor = { segment: '', record: 0, offset: 0 };
+  /** The end of the last read. */
   #next = this.#cursor;
-  /** Segments with records that are no longer what was written; they are kept. */
+  /** Segments with damaged records; their files are kept. */
   readonly #damaged = new Set<string>();
   readonly #tail: Tail;
   #waiting: Waiting[] = [];
@@ -83,7 +87,7 @@ export class Spool {
     this.#fd = openSegment(options, this.#segment.name);
   }
 
-  /** Opens the spool, dropping a line that was torn when the process died. */
+  /** Opens the spool, and drops a last line that is incomplete because the process died. */
   static open(options: SpoolOptions): Spool {
     fs.mkdirSync(options.folder, { recursive: true, mode: 0o700 });
     const full = {
@@ -108,7 +112,7 @@ export class Spool {
     return this.#kept;
   }
 
-  /** The ledger's position in its last acknowledgement to this sidecar, if known. */
+  /** The ledger's last acknowledgement to this sidecar, if known. */
   ledgerShownTo(sidecarId: string): LedgerAcknowledgement | undefined {
     if (this.#ledger?.sidecar !== sidecarId) return undefined;
     const { sidecar: _, ...ledger } = this.#ledger;
@@ -119,7 +123,7 @@ export class Spool {
     return this.#options.folder;
   }
 
-  /** Called after records were written, so that they can be uploaded. */
+  /** Sets the function to call after records were written, so that they can be uploaded. */
   onWritten(listener: () => void): void {
     this.#onWritten = listener;
   }
@@ -163,7 +167,7 @@ export class Spool {
     this.#onWritten();
   }
 
-  /** `undo` takes it back, should the disk not keep it. */
+  /** Writes a batch; `undo` removes it again if the disk fails to store it. */
   #write(batch: readonly Waiting[]): { readonly block: Block; readonly undo: () => void } {
     // A removed file can still be written, but no process would ever read it.
     const { nlink, size } = fs.fstatSync(this.#fd);
@@ -183,13 +187,16 @@ export class Spool {
       this.#written = before;
       this.#segment.bytes = position;
       this.#storedBytes -= length;
-      // Before anything else is written there, or it would go, too.
+      // Truncates before the next write, which would otherwise be removed, too.
       truncate(this.#fd, position);
     };
     return { block, undo };
   }
 
-  /** The removed records are lost; the count continues, so that the gap is visible. */
+  /**
+   * Continues in a new segment after the file was removed. The removed records are lost; the count
+   * continues, so that the gap is visible.
+   */
   #renew(): void {
     const { name } = this.#segment;
     this.#options.log.error({ segment: name }, 'the evidence spool was removed, and begins anew');
@@ -198,7 +205,7 @@ export class Spool {
     this.#storedBytes = segmentsIn(this.#options.folder).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Bytes that another program appended or removed must not run into the next record. */
+  /** Removes bytes that another program appended, so that they do not precede the next record. */
   #cutOff(size: number): void {
     const { name, bytes } = this.#segment;
     this.#options.log.error({ segment: name }, 'the evidence spool is not as it was left');
@@ -214,8 +221,8 @@ export class Spool {
   }
 
   /**
-   * Up to `recordsMax` records after the last acknowledged one, as their exact lines. Damaged
-   * records are left out; where nothing else is left, `last` lies after them.
+   * Up to `recordsMax` records after the last acknowledged one, as their exact lines, without
+   * damaged records. If all are damaged, `last` is the position after them.
    */
   pending(recordsMax: number, bytesMax: number): PendingRecords {
     const recent = this.#tail.after(this.#acked, { recordsMax, bytesMax });
@@ -236,13 +243,14 @@ export class Spool {
     return pending;
   }
 
-  /** The control plane has sealed everything up to here: older segments go away. */
+  /** Called when all records up to a position are sealed; removes older segments. */
   acknowledge(position: SpoolPosition, ledger?: KeptAcknowledgement): void {
     if (this.#closed || position.record <= this.#acked.record) return;
     this.#acked = position;
     this.#ledger = ledger ?? this.#ledger;
     if (this.#next.record === position.record + 1) this.#cursor = this.#next;
-    // On a full disk room must be made first; a position that is not stored costs a second upload.
+    // Segments are removed first, because a full disk needs the space; an unstored position only
+    // costs a second upload.
     try {
       const isDone = this.depth === 0 && this.#isWorthRemoving && !this.#flushing;
       this.#removeUpTo(position);
@@ -256,7 +264,9 @@ export class Spool {
     }
   }
 
-  /** A new file costs milliseconds: a short segment is written on, acknowledged or not. */
+  /**
+   * Creating a file costs milliseconds, so a short segment stays in use even if it is acknowledged.
+   */
   get #isWorthRemoving(): boolean {
     const { bytesMax, segmentBytesMax } = this.#options;
     const { name, bytes } = this.#segment;

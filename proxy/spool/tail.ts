@@ -2,7 +2,7 @@ import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import { type Block, hashIn, lineIn, placeIn } from './block.ts';
 import type { PendingRecords } from './read-pending.ts';
 
-/** Memory that blocks are put into one after the other. */
+/** Preallocated memory that is filled with blocks. */
 interface Slab {
   readonly bytes: Buffer;
   used: number;
@@ -10,9 +10,9 @@ interface Slab {
 }
 
 /**
- * The newest records of the spool, in memory as well: while uploads keep up, nothing that was just
- * written is read back from the disk. Kept in two slabs that are filled in turn: what is allocated
- * and lives until it is uploaded costs the garbage collector most.
+ * The newest records of the spool, also kept in memory, so that uploads that keep up never read
+ * from the disk. Two slabs are filled in turn, because memory that is allocated and lives until the
+ * upload costs the garbage collector most.
  */
 export class Tail {
   #newer: Slab;
@@ -23,7 +23,7 @@ export class Tail {
     this.#older = slabOf(bytesMax / 2);
   }
 
-  /** Takes a copy of a block. */
+  /** Copies a block. */
   add({ first, bytes, ends }: Block): void {
     if (this.#newer.used + bytes.length > this.#newer.bytes.length) {
       [this.#newer, this.#older] = [this.#older, this.#newer];
@@ -32,7 +32,7 @@ export class Tail {
     const slab = this.#newer;
     const end = slab.used + bytes.length;
     if (end > slab.bytes.length) {
-      // Too long to be kept at all: what came before it does not lead to what comes next.
+      // The block is too long to keep, and without it the earlier blocks would leave a gap.
       empty(this.#older);
       return;
     }
@@ -77,7 +77,7 @@ function empty(slab: Slab): void {
   slab.blocks = [];
 }
 
-/** Slabs are written over, and lines on their way must not change. */
+/** Copies lines, because slabs are overwritten while lines are being uploaded. */
 function copied(lines: readonly Buffer[]): Buffer[] {
   const bytes = Buffer.concat(lines);
   let end = 0;

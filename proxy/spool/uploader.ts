@@ -16,9 +16,11 @@ import type { Spool } from './spool.ts';
 
 const recordsMax = 1000;
 const bytesMax = 3 * 1024 ** 2;
-/** How long what is left may take when the sidecar ends. */
+/** Time limit for the remaining uploads at shutdown. */
 const closeMs = 5_000;
-/** How long records wait for company: an upload costs much, and one record more very little. */
+/**
+ * How long records are collected, because an upload is expensive and an additional record cheap.
+ */
 const gatherMs = 100;
 const backoffMs = { first: 200, most: 10_000 };
 
@@ -36,8 +38,8 @@ export interface UploaderDeps {
 }
 
 /**
- * Carries the spool to the control plane, in order and at least once: a record is let go only
- * after the control plane has sealed it. Outages are waited out; nothing is skipped.
+ * Uploads the spool to the control plane, in order and at least once: a record is released only
+ * after the control plane has sealed it. During an outage, uploads are retried until they succeed.
  */
 export class Uploader {
   readonly #deps: UploaderDeps;
@@ -54,17 +56,23 @@ export class Uploader {
     this.#done = this.#run();
   }
 
-  /** How many uploads failed. */
+  /** Number of failed uploads. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** The oldest record that is on its way, or could not be sent yet; undefined when there is none. */
+  /**
+   * The oldest record that is being uploaded or could not be uploaded yet; undefined if there is
+   * none.
+   */
   get oldestUnsent(): string | undefined {
     return this.#oldestUnsent;
   }
 
-  /** Tries to send what is left, then ends. What cannot be sent now stays in the spool. */
+  /**
+   * Tries to upload the remaining records, then stops. Records that cannot be sent now stay in the
+   * spool.
+   */
   async close(): Promise<void> {
     this.#stop.abort();
     this.#wake();
@@ -99,7 +107,7 @@ export class Uploader {
     }
   }
 
-  /** Shorter when the sidecar ends. */
+  /** Waits; returns early at shutdown. */
   #pause(ms: number): Promise<void> {
     return delay(ms, undefined, { signal: this.#stop.signal }).catch(() => {});
   }
@@ -115,7 +123,8 @@ export class Uploader {
     const { spool, upload, sidecarId } = this.#deps;
     const pending = spool.pending(recordsMax, bytesMax);
     this.#oldestUnsent = pending.lines[0]?.toString();
-    // Nothing sound is left up to there; the numbers that were never sent show it.
+    // Without lines, only damaged records are left: they are skipped, and the missing numbers show
+    // the gap.
     const answer: Acknowledged =
       pending.lines.length === 0
         ? { acked: pending.last }
@@ -134,7 +143,7 @@ export class Uploader {
   }
 }
 
-/** The position that was acknowledged, if it is one of what was sent. */
+/** The acknowledged position, with its hash computed from the lines that were sent. */
 function positionIn({ after, lines, last }: PendingRecords, acked: SpoolPosition): SpoolPosition {
   if (acked.record === last.record) return last;
   if (acked.record > last.record) {

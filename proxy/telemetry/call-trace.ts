@@ -19,9 +19,10 @@ const mcpMethodForm = /^[a-z]+(?:\/[A-Za-z_]+){0,2}$/;
 const mcpVersionForm = /^\d{4}-\d\d-\d\d$/;
 
 /**
- * Begins the server span of a call, a child of the agent's span where it names one. Names and
- * values follow the HTTP and MCP semantic conventions (1.41), less what may hold a secret or is the
- * agent's to fill: no path or query (a binding's template instead), no session id, no text ids.
+ * Begins the server span of a call, a child of the agent's span if the request names one. Names and
+ * values follow the HTTP and MCP semantic conventions (1.41), except values that may contain
+ * secrets or that the agent can choose: no path or query (a binding's template instead), no session
+ * id, no text ids.
  */
 export function beginCallTrace(tracer: Tracer, exchange: Exchange): CallTrace {
   const parent = propagator.extract(ROOT_CONTEXT, exchange.req.headers, {
@@ -42,8 +43,9 @@ class Spans implements CallTrace {
   readonly #span: Span;
   readonly #context: Context;
   readonly #exchange: Exchange;
-  /** The name and the attributes of both spans. */
+  /** The name of both spans. */
   #name: string;
+  /** The attributes of both spans. */
   #common: Attributes = {};
   #template: string | undefined;
   #upgradedTo: number | undefined;
@@ -65,7 +67,7 @@ class Spans implements CallTrace {
     this.#common = commonAttributes(recognition, this.#exchange);
     const mcpMethod = this.#common['mcp.method.name'];
     const binding = 'binding' in recognition ? recognition.binding : undefined;
-    // Up to the query that a template may end with.
+    // The template without its query part.
     this.#template = binding?.path?.split(/\{?\?/, 1)[0];
     if (mcpMethod !== undefined) this.#name = String(mcpMethod);
     else if (this.#template !== undefined) this.#name += ` ${this.#template}`;
@@ -82,7 +84,7 @@ class Spans implements CallTrace {
       ...(evidenceId === undefined ? {} : { 'sallyport.evidence_id': evidenceId }),
     });
     const tool = this.#common['gen_ai.tool.name'];
-    // A tool that was refused may be a name that the agent made up: span names stay few.
+    // An agent may invent the name of a refused tool, and span names must have few values.
     if (decision !== 'allow' || tool === undefined || !('mcp.method.name' in this.#common)) return;
     this.#name = `${this.#common['mcp.method.name']} ${tool}`;
     this.#span.updateName(this.#name);
@@ -93,7 +95,8 @@ class Spans implements CallTrace {
       'sallyport.decision': decision,
       'sallyport.reason_code': reasonCode,
     });
-    // Over HTTP the status code shows it; over MCP the response is a 200 that holds an error.
+    // Over HTTP the status code shows the refusal; over MCP the response is a 200 that holds an
+    // error.
     if (form.kind === 'mcp') this.#fail(form.tool === undefined ? reasonCode : 'tool_error');
   }
 
@@ -183,7 +186,7 @@ function commonAttributes(recognition: Recognition, { req }: Exchange): Attribut
   };
 }
 
-/** As its MCP server calls it: without the server's name, which is ours. */
+/** The tool's name on its MCP server, without Sallyport's prefix for the server. */
 function toolName(recognition: Recognition, tool: string): string {
   const server = 'binding' in recognition ? recognition.binding?.name : undefined;
   const prefix = `mcp.${server}.`;

@@ -7,11 +7,14 @@ export interface DecisionLine {
   /** False if the tenant's mode only observes, so the call was performed anyway. */
   readonly enforced?: boolean | undefined;
   readonly tool?: string | undefined;
-  /** Never in the log: a resource may hold a secret. */
+  /** Never in the log, because a resource may contain a secret. */
   readonly resource?: string | undefined;
   readonly host?: string | undefined;
   readonly method?: string | undefined;
-  /** Undefined for what was refused before it was a call, and for what could not be recorded. */
+  /**
+   * Undefined if the request was refused before it was recognised as a call, or could not be
+   * recorded.
+   */
   readonly evidenceId?: string | undefined;
   readonly approvalId?: number | undefined;
   /** Time that the sidecar took, without the time that a human took. */
@@ -26,8 +29,8 @@ export interface DecisionSink {
 }
 
 /**
- * The one line of a decision, always with these names (docs/how-to/operate.md); null where there
- * is nothing to say. Resources, arguments and hints never appear: they may hold secrets.
+ * Logs a decision in one line, always with these names (docs/how-to/operate.md); null if there is
+ * no value. Resources, arguments and hints never appear, because they may contain secrets.
  */
 export function logDecision({ log, onDecision }: DecisionSink, line: DecisionLine): void {
   onDecision?.(line);

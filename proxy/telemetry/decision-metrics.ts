@@ -5,13 +5,14 @@ import { isErrorCode } from '../../shared/errors/error-kinds.ts';
 
 interface Observed {
   readonly live: { readonly size: number };
-  /** Slots in use by tunnels, and by calls that wait for a human. */
+  /** Slots in use by tunnels. */
   readonly tunnels: { readonly inUse: number };
+  /** Slots in use by calls that wait for a human. */
   readonly held: { readonly inUse: number };
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** The decision made last. */
+/** The last decision. */
 export interface LastDecision {
   readonly atMs: number;
   readonly decision: string;
@@ -19,15 +20,18 @@ export interface LastDecision {
 }
 
 export interface DecisionMetrics {
-  /** `seconds`: what the sidecar took; undefined for what was never judged. */
+  /**
+   * Counts a decision; `seconds` is the time that the sidecar took, undefined if nothing was
+   * judged.
+   */
   decided(decision: string, reasonCode: string, seconds?: number): void;
-  /** Undefined: none was made since the start. */
+  /** Undefined if there was no decision since the start. */
   last(): LastDecision | undefined;
 }
 
 /**
- * Metrics of decisions. Labels are bounded: reason codes of policies count as `policy`,
- * and nothing comes from paths or arguments.
+ * Metrics of decisions. Labels are bounded: reason codes of policies count as `policy`, and no
+ * label contains paths or arguments.
  */
 export function createDecisionMetrics(
   registry: Registry,

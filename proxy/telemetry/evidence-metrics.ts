@@ -12,7 +12,7 @@ interface Evidence {
   readonly clock: Clock;
 }
 
-/** How much evidence waits on this disk, and for how long. */
+/** Metrics of the evidence that waits for upload on this disk: its amount and age. */
 export function createEvidenceMetrics(registry: Registry, evidence: Evidence): void {
   const { spool, uploader, disk, bytesMax, clock } = evidence;
   gauge(
@@ -59,7 +59,7 @@ export function createEvidenceMetrics(registry: Registry, evidence: Evidence): v
   );
 }
 
-/** NaN where the folder cannot be read: the other metrics must not go with it. */
+/** NaN if the folder is unreadable, so that the other metrics are still reported. */
 function bytesIn(folder: string): number {
   try {
     return segmentsIn(folder).reduce((sum, { bytes }) => sum + bytes, 0);

@@ -2,7 +2,7 @@ import type { Tracing } from '../call/tracing.ts';
 import type { TracingSettings } from '../settings/config.ts';
 import type { TracingOptions } from './otlp.ts';
 
-/** Starts tracing where a collector is named; elsewhere not even its libraries are loaded. */
+/** Starts tracing if a collector is configured; otherwise not even its libraries are loaded. */
 export async function openTracing({
   settings,
   ...options

@@ -30,12 +30,13 @@ export interface TracingOptions {
   readonly log: Log;
 }
 
-/** The sidecar must not wait for a collector that is away when it ends. */
+/** Time limit at shutdown, because the collector may be unavailable. */
 const closeMs = 1_500;
 
 /**
- * Spans go to the collector in batches, off the path of any call; when it is away or slow they are
- * dropped. Where to, with which headers and certificates, the exporter reads from the environment.
+ * Exports spans to the collector in batches, independently of calls. Spans are dropped if the
+ * collector is unavailable or slow; the exporter reads address, headers and certificates from the
+ * environment.
  */
 export function startTracing(options: TracingOptions): Tracing {
   const { settings, version, sidecarId } = options;
@@ -85,7 +86,7 @@ function samplerOf({ sampler, ratio }: TracingSettings): Sampler {
   return sampler.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** The SDK is silent about what it could not send; an operator wants to know. */
+/** Counts and logs failed exports, which the SDK does not report. */
 function counted(
   exporter: SpanExporter,
   { registry, log }: Pick<TracingOptions, 'registry' | 'log'>,
@@ -102,7 +103,7 @@ function counted(
       exporter.export(spans, (result) => {
         const isSent = result.code === 0;
         exports.inc({ outcome: isSent ? 'sent' : 'failed' });
-        // Once until it works again: a collector may be away for long.
+        // Logged once per outage, because a collector may be unavailable for long.
         if (!isSent && !isTold) log.warn({ spans: spans.length }, 'spans could not be exported');
         isTold = !isSent;
         done(result);

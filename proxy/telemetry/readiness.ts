@@ -5,7 +5,9 @@ import { explainRevocation, knownRevocation } from './revocation.ts';
 
 export interface Readiness {
   readonly ready: boolean;
-  /** An operator's decision against this sidecar; waiting does not end it. */
+  /**
+   * Set if an operator revoked this sidecar or disabled its agent, so that waiting does not help.
+   */
   readonly code?: Revocation;
   /** Missing conditions, for the operator. */
   readonly reasons: readonly string[];
@@ -18,7 +20,10 @@ interface ReadinessParts {
   readonly stopping: AbortSignal;
 }
 
-/** Whether calls can be allowed now. A revocation comes first: it takes the passports with it. */
+/**
+ * Whether calls can be allowed now. A revocation is checked first, because it also removes the
+ * passports.
+ */
 export async function readiness(
   { replica, stopping, identity }: ReadinessParts,
   disk: Pick<DiskWatch, 'isWritable'>,

@@ -8,9 +8,9 @@ import type { DecisionMetrics } from './decision-metrics.ts';
 const everyMs = 10_000;
 /** Changes come in bursts; one report covers them all. */
 const afterChangeMs = 100;
-/** Somebody may be waiting to hear that a kill switch holds. */
+/** An operator may be waiting for the confirmation of a kill switch. */
 const afterKillSwitchMs = 0;
-/** A report that was not taken is made again: until then the change is not confirmed. */
+/** A failed report is repeated soon, because changes are unconfirmed until then. */
 const afterFailureMs = 1_000;
 
 interface ReportsOptions {
@@ -18,13 +18,13 @@ interface ReportsOptions {
   readonly spool: Pick<Spool, 'depth' | 'written'>;
   readonly metrics: Pick<DecisionMetrics, 'last'>;
   readonly controlPlane: Pick<ControlPlane, 'report'>;
-  /** Told which key signs sections now, whatever the bus shows. */
+  /** Called with the id of the key that signs sections now, as the control plane reports it. */
   readonly onSectionKey: (kid: string) => void;
   readonly version: string;
   readonly log: Log;
 }
 
-/** Tells the control plane what this sidecar holds: now and then, and soon after every change. */
+/** Reports this sidecar's state to the control plane: periodically, and soon after every change. */
 export function startReports(options: ReportsOptions): { close(): void } {
   const { replica, controlPlane, onSectionKey, log } = options;
   let timer: NodeJS.Timeout | undefined;
@@ -49,7 +49,8 @@ export function startReports(options: ReportsOptions): { close(): void } {
     isSending = true;
     changedInMs = undefined;
     let nextMs = everyMs;
-    // The next one waits for its answer: an older one must not arrive after it.
+    // The next report waits for this response, so that an older report never arrives after a newer
+    // one.
     controlPlane
       .report(reportOf(options))
       .then(onSectionKey)

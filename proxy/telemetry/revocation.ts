@@ -3,7 +3,10 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Identity } from '../base/identity.ts';
 import type { Replica, Revocation } from '../replica/replica.ts';
 
-/** Why every call of this agent is refused, as far as the replica knows; it need not be complete. */
+/**
+ * Why every call of this agent is refused, as far as the replica knows; the replica may be
+ * incomplete.
+ */
 export function knownRevocation(
   replica: Pick<Replica, 'revocationOf'>,
   agentId: string,
@@ -35,7 +38,7 @@ interface RevocationLog {
   readonly log: Log;
 }
 
-/** Logs once that the agent was disabled or the sidecar revoked, and once that this is over. */
+/** Logs once when the agent is disabled or the sidecar revoked, and once when this is over. */
 export function logRevocation({ replica, identity, log }: RevocationLog): () => void {
   let logged: string | undefined;
   const look = () => {

@@ -15,7 +15,7 @@ interface State {
   readonly version: string;
 }
 
-/** Metrics of the state that the sidecar decides by, and of its age. */
+/** Metrics of the replica that decisions use, and of its age. */
 export function createStateMetrics(registry: Registry, state: State): void {
   replicaMetrics(registry, state);
   leaseMetrics(registry, state.replica);

@@ -8,16 +8,16 @@ interface Traffic {
 }
 
 export interface TrafficMetrics {
-  /** Tells of a request that was sent to an upstream, and of how long that took. */
+  /** Reports a request that was sent to an upstream, and its duration. */
   forwarded(outcome: Outcome, seconds: number): void;
 }
 
 /**
- * Metrics of the traffic through the sidecar:
- * `sallyport_upstream_requests_total{outcome}` (`answered`, or the code of the failure),
- * `sallyport_upstream_seconds`, `sallyport_response_bytes_total`, `sallyport_connections`,
- * `sallyport_leaves_minted_total`, `sallyport_authority_not_after_seconds` (when to have restarted it
- * at the latest), and the process's own under their usual names.
+ * Metrics of the traffic through the sidecar: `sallyport_upstream_requests_total{outcome}`
+ * (`answered`, or the code of the failure), `sallyport_upstream_seconds`,
+ * `sallyport_response_bytes_total`, `sallyport_connections`, `sallyport_leaves_minted_total`,
+ * `sallyport_authority_not_after_seconds` (restart the sidecar before this time), and the process
+ * metrics under their usual names.
  */
 export function createTrafficMetrics(
   registry: Registry,

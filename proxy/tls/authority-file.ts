@@ -15,7 +15,7 @@ import { SettingsError } from '../../shared/base/settings.ts';
 import { authorityCertificate, hasConstraints, readPrivateKey } from './certificate.ts';
 import type { NameConstraints } from './name-constraints.ts';
 
-/** The authority as it lies on disk. */
+/** The authority as it is stored on disk. */
 interface StoredAuthority {
   readonly key: KeyObject;
   readonly cert: X509Certificate;
@@ -26,21 +26,22 @@ interface StoredAuthority {
 
 const dayMs = 86_400_000;
 const lifetimeMs = 730 * dayMs;
-// Clocks of containers and laptops disagree; a certificate from the future is useless.
+// Certificates are backdated, because clocks differ and clients reject one that is not valid yet.
 const backdatedMs = 2 * dayMs;
 const renewedBeforeMs = 90 * dayMs;
 
 interface AuthorityOptions {
   readonly dataDir: string;
   readonly clock: Clock;
-  /** The hosts it may speak for; undefined: any. */
+  /** The hosts for which the authority may issue certificates; undefined means any. */
   readonly permitted?: NameConstraints | undefined;
 }
 
 /**
- * Reads the authority from `<dataDir>/ca/authority.pem`, or makes one where there is none, its end
- * is near, it is from the future, or it may speak for other hosts than are permitted now. Key and certificate share one file that appears whole, so that two processes
- * starting at once end up with the same authority.
+ * Reads the authority from `<dataDir>/ca/authority.pem`. Creates a new one if the file is missing,
+ * or its certificate expires soon, is not valid yet, or permits other hosts than `permitted`. Key
+ * and certificate share one file that is created atomically, so that two processes starting at once
+ * use the same authority.
  */
 export function openAuthority(options: AuthorityOptions): StoredAuthority {
   const { dataDir, clock, permitted } = options;
@@ -100,8 +101,9 @@ function readOptional(file: string): string | undefined {
 }
 
 /**
- * A key that everybody could read is burnt, and one that another user put there is theirs; root
- * counts as us, because mounted volumes are root's. Group bits, which mounts add too, are taken back.
+ * Refuses a key file that every user can access or that another user owns; files of root are
+ * accepted, because mounted volumes belong to root. Removes group permissions, which mounts may
+ * add.
  */
 function closeToOthers(file: string): void {
   const { mode, uid } = statSync(file);
@@ -133,7 +135,7 @@ function create(
   try {
     linkSync(draft, file);
   } catch (error) {
-    // Another process was first: its authority counts.
+    // Another process created the file first, so its authority is used.
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
   } finally {
     rmSync(draft, { force: true });
@@ -142,8 +144,8 @@ function create(
 }
 
 /**
- * The authorities that this process trusts and the local one, as one PEM file: most clients
- * replace their own list by the file they are given (`SSL_CERT_FILE`, `REQUESTS_CA_BUNDLE`, …).
+ * The local authority and those that this process trusts, as one PEM file, because most clients
+ * replace their own list with the given file (`SSL_CERT_FILE`, `REQUESTS_CA_BUNDLE`, …).
  */
 export function trustBundle(certPem: string): string {
   return [certPem, ...getCACertificates('default')].map((pem) => `${pem.trim()}\n`).join('');

@@ -6,7 +6,7 @@ import { openAuthority } from './authority-file.ts';
 import { leafCertificate } from './certificate.ts';
 import { type NameConstraints, permits } from './name-constraints.ts';
 
-/** The certificate that the TLS server shows for one host. */
+/** The certificate that the TLS server presents for one host. */
 export interface Leaf {
   /** PEM: the leaf, then the authority. */
   readonly cert: string;
@@ -16,10 +16,12 @@ export interface Leaf {
   readonly context: SecureContext;
 }
 
-/** The local certificate authority by which the sidecar reads its agent's HTTPS requests. */
+/** The local certificate authority with which the sidecar intercepts its agent's HTTPS requests. */
 export interface Authority {
   readonly certPem: string;
-  /** When it ends; a sidecar that starts within 90 days of that makes a new one. */
+  /**
+   * When the authority expires; a sidecar that starts less than 90 days before creates a new one.
+   */
   readonly notAfterMs: number;
   /**
    * Why no leaf is minted for a host now: the name constraints exclude it, or too many new hosts
@@ -37,18 +39,19 @@ const leafLifetimeMs = 24 * hourMs;
 const renewedBeforeMs = 6 * hourMs;
 const backdatedMs = 24 * hourMs;
 const leavesMax = 1000;
-// How many leaves an agent may cause: a burst, then so many per second, about 2 % of one core.
+// Limits the leaves that an agent may cause: a burst, then a rate per second (about 2 % of one
+// core).
 const newHostsAtOnce = 256;
 const newHostsPerSecond = 64;
 
 interface AuthorityOptions {
   readonly dataDir: string;
   readonly clock: Clock;
-  /** The hosts it may speak for; undefined: any. */
+  /** The hosts for which the authority may issue certificates; undefined means any. */
   readonly permitted?: NameConstraints | undefined;
 }
 
-/** Opens the authority in `dataDir`, making one where there is none. */
+/** Opens the authority in `dataDir`, and creates one if it is missing. */
 export function loadAuthority(options: AuthorityOptions): Authority {
   const { clock, permitted } = options;
   const stored = openAuthority(options);
@@ -61,7 +64,7 @@ export function loadAuthority(options: AuthorityOptions): Authority {
   let minted = 0;
 
   function isFresh({ notAfterMs }: Leaf): boolean {
-    // Nothing outlives the authority: a leaf that ends with it cannot be renewed.
+    // A leaf cannot outlive the authority, so one that expires with the authority is not renewed.
     return notAfterMs - clock.now() > renewedBeforeMs || notAfterMs === stored.notAfterMs;
   }
 
@@ -112,7 +115,7 @@ export function loadAuthority(options: AuthorityOptions): Authority {
   };
 }
 
-/** A bucket that fills as time goes: true when something was left in it. */
+/** A token bucket: each call consumes a token, and returns false if none is left. */
 function budget(clock: Clock): () => boolean {
   let left = newHostsAtOnce;
   let seenAtMs = clock.monotonic();

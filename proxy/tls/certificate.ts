@@ -45,8 +45,8 @@ const organization = 'Sallyport';
 const commonNameMax = 64;
 
 /**
- * A self-signed certificate for `issuer`, able to sign leaves and nothing below them; with
- * `permitted`, for no other hosts, so that clients refuse whatever else its key signs. PEM.
+ * A self-signed certificate for `issuer` as PEM, which can sign leaves but no further authorities.
+ * With `permitted`, clients refuse leaves for all other hosts.
  */
 export function authorityCertificate(
   issuer: Issuer,
@@ -71,7 +71,7 @@ export function authorityCertificate(
   });
 }
 
-/** Whether an authority's certificate permits exactly these hosts; undefined: all of them. */
+/** Whether an authority's certificate permits exactly these hosts; undefined means all hosts. */
 export function hasConstraints(cert: X509Certificate, permitted?: NameConstraints): boolean {
   const wanted = permitted === undefined ? oid(oids.nameConstraints) : nameConstraints(permitted);
   return cert.raw.includes(der(wanted), 0, 'latin1') === (permitted !== undefined);
@@ -90,7 +90,7 @@ export function leafCertificate(
     validity,
     extensions: [
       extension(oids.basicConstraints, sequence(), true),
-      // Bit 0: digitalSignature, all that an EC key does in TLS.
+      // Bit 0: digitalSignature, the only use of an EC key in TLS.
       extension(oids.keyUsage, bitString('\x07\x80'), true),
       extension(oids.extendedKeyUsage, sequence(oid(oids.serverAuth))),
       extension(oids.subjectAltName, sequence(generalName(host))),
@@ -147,7 +147,7 @@ function distinguishedName(commonName: string | undefined): Node {
   );
 }
 
-/** UTCTime up to 2049, GeneralizedTime after it (RFC 5280 section 4.1.2.5). */
+/** UTCTime up to 2049, GeneralizedTime from 2050 (RFC 5280 section 4.1.2.5). */
 function time(ms: number): Node {
   const date = new Date(ms);
   return date.getUTCFullYear() < 2050
@@ -169,8 +169,8 @@ function generalName(host: string): Node {
 }
 
 /**
- * RFC 5280 section 4.2.1.10. Constraints bind only the kinds of names they mention, so a kind of
- * address of which nothing is permitted is excluded whole.
+ * RFC 5280 section 4.2.1.10. Constraints restrict only the kinds of names that they mention, so
+ * IPv4 or IPv6 is excluded completely if no range of this kind is permitted.
  */
 function nameConstraints({ names, ranges }: NameConstraints): Node {
   const permitted = [
@@ -196,7 +196,7 @@ function nameConstraints({ names, ranges }: NameConstraints): Node {
   );
 }
 
-/** An address and its mask, as constraints write ranges. */
+/** An address and its mask, the form of an address range in constraints. */
 function addressSubtree(bytes: Uint8Array, prefixBits: number): Node {
   const mask = bytes.map(
     (_, index) => (0xff00 >> Math.min(8, Math.max(0, prefixBits - index * 8))) & 0xff,
@@ -234,7 +234,10 @@ function primitiveContext(tag: number, bytes: string): Node {
   return asn1.create(asn1.Class.CONTEXT_SPECIFIC, tag, false, bytes);
 }
 
-/** A private key from PEM, or undefined when it is none of ours: EC on P-256. */
+/**
+ * A private key from PEM; undefined unless it is an EC key on P-256, which is what Sallyport
+ * creates.
+ */
 export function readPrivateKey(text: string): KeyObject | undefined {
   try {
     const key = createPrivateKey(text);

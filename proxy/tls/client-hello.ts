@@ -2,7 +2,7 @@
 export interface ClientHello {
   /** The name in the SNI extension (RFC 6066 section 3), as sent; undefined when there is none. */
   readonly serverName: string | undefined;
-  /** It has the extension of Encrypted Client Hello or ESNI; real and GREASE look alike. */
+  /** True if there is an ECH or ESNI extension; real ECH and GREASE look alike. */
   readonly isEncrypted: boolean;
 }
 
@@ -16,7 +16,10 @@ type HelloReading = SettledReading | { readonly kind: 'more' };
 interface ReaderOptions {
   /** The largest ClientHello that is read, records included. */
   readonly bytesMax: number;
-  /** After a HelloRetryRequest other records may precede the hello: early data, a dummy CCS. */
+  /**
+   * Whether to skip other records before the hello, which may precede it after a HelloRetryRequest:
+   * early data, a dummy CCS.
+   */
   readonly skipsOtherRecords?: boolean;
 }
 
@@ -29,7 +32,7 @@ const messageHeaderBytes = 4;
 // Plaintext of at most 2^14 bytes, ciphertext of at most 256 more.
 const recordBytesMax = 16_384 + 256;
 
-/** Reads one ClientHello from bytes that come piece by piece, over however many records. */
+/** Reads one ClientHello from bytes that arrive in pieces, across any number of records. */
 export class ClientHelloReader {
   readonly #options: ReaderOptions;
   #unread: Buffer = Buffer.alloc(0);
@@ -41,7 +44,7 @@ export class ClientHelloReader {
     this.#options = options;
   }
 
-  /** Takes the next bytes. After anything but `more` the reader is done. */
+  /** Adds bytes. After any result except `more`, the reader must not be used again. */
   push(bytes: Buffer): HelloReading {
     this.#unread = this.#unread.length === 0 ? bytes : Buffer.concat([this.#unread, bytes]);
     for (;;) {
@@ -99,7 +102,9 @@ function notHandshake(type: number, consumed: number): HelloReading {
   return { kind: type >= 0x41 && type <= 0x5a ? 'http' : 'other' };
 }
 
-/** Reads length-prefixed fields in order; a field beyond the end gives undefined, then and after. */
+/**
+ * Reads length-prefixed fields in order; a field beyond the end and all later ones are undefined.
+ */
 class Fields {
   readonly #bytes: Buffer;
   #at = 0;
@@ -131,19 +136,19 @@ class Fields {
     return field;
   }
 
-  /** A vector whose length is written in so many bytes before it. */
+  /** A vector, preceded by its length in `lengthBytes` bytes. */
   vector(lengthBytes: 1 | 2): Buffer | undefined {
     return this.fixed(this.number(lengthBytes));
   }
 }
 
-// RFC 6066 section 3; RFC 9849 with its drafts, and ESNI before it.
+// Extension types: SNI (RFC 6066 section 3), ECH (RFC 9849 and its drafts), and ESNI.
 const serverNameExtension = 0;
 const encryptedHelloExtensions: ReadonlySet<number> = new Set([
   0xfe0d, 0xfe0c, 0xfe0b, 0xfe0a, 0xfe09, 0xfe08, 0xffce,
 ]);
 
-/** RFC 8446 section 4.1.2; undefined when a length does not fit. */
+/** RFC 8446 section 4.1.2; undefined if a length is wrong. */
 function parseHello(body: Buffer): ClientHello | undefined {
   const fields = new Fields(body);
   fields.fixed(2 + 32);
@@ -174,7 +179,7 @@ function readExtensions(bytes: Buffer): ClientHello | undefined {
   return { serverName, isEncrypted };
 }
 
-/** Exactly one name of type host_name. */
+/** The name, if there is exactly one and its type is host_name. */
 function readServerName(bytes: Buffer): string | undefined {
   const outer = new Fields(bytes);
   const list = outer.vector(2);
@@ -191,13 +196,13 @@ const retryRandom = Buffer.from(
   'cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c',
   'hex',
 );
-// Record header, message header, legacy version.
+// The offset after record header, message header and legacy version.
 const randomAt = recordHeaderBytes + messageHeaderBytes + 2;
 const serverHelloType = 2;
 
 /**
- * Whether a server's first bytes ask for a second ClientHello, which would go unread otherwise.
- * Undefined: too few bytes to say.
+ * Whether a server's first bytes ask for a second ClientHello, which must be checked as well.
+ * Undefined if there are too few bytes.
  */
 export function isRetryRequest(bytes: Buffer): boolean | undefined {
   const [type] = bytes;

@@ -1,4 +1,4 @@
-// The ASN.1 part of node-forge alone; the whole brings every cipher along.
+// Only the ASN.1 part of node-forge, because the whole package loads every cipher.
 declare module 'node-forge/lib/asn1.js' {
   import forge from 'node-forge';
 

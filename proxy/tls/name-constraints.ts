@@ -2,7 +2,10 @@ import { cidr, parseAddress, type Range } from '../../shared/base/address.ts';
 import { isAddress, normaliseHost } from '../../shared/base/host.ts';
 import { AddressSet } from '../../shared/upstream/address-rules.ts';
 
-/** For which hosts the authority may speak: names with all that is below them, and address ranges. */
+/**
+ * Hosts for which the authority may issue certificates: names with their subdomains, and address
+ * ranges.
+ */
 export interface NameConstraints {
   readonly names: readonly string[];
   readonly ranges: readonly Range[];
@@ -11,8 +14,8 @@ export interface NameConstraints {
 }
 
 /**
- * Reads `example.com, 10.0.0.0/8`: a name permits itself and everything below it. Throws on
- * anything else. `always` are names that are permitted besides.
+ * Reads `example.com, 10.0.0.0/8`: a name permits itself and its subdomains. Throws on anything
+ * else. `always` contains additional permitted names.
  */
 export function parseNameConstraints(text: string, always: readonly string[]): NameConstraints {
   const items = text

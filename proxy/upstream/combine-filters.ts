@@ -4,12 +4,14 @@ type Mode = 'pass' | 'stream' | 'buffer';
 
 const bufferBytesMax = 1024 * 1024;
 
-/** The body size up to which a filter's answer is buffered. */
+/** The largest body that is buffered for a filter, in bytes. */
 export function bufferLimit(filter: ResponseFilter): number {
   return filter.bytesMax ?? bufferBytesMax;
 }
 
-/** One filter that does what all of these do, in their order: the first sees what came in. */
+/**
+ * Combines filters into one that applies them in order; the first filter sees the original bytes.
+ */
 export function combineFilters(...filters: readonly ResponseFilter[]): ResponseFilter {
   let cutBy = filters[0];
   const cut = (filter: ResponseFilter) => {

@@ -10,9 +10,9 @@ import { ResponseRelay } from './response-relay.ts';
 
 export interface ForwardTimeouts {
   readonly connectMs: number;
-  /** From the request's end to the answer's head. */
+  /** Time from the end of the request to the head of the response. */
   readonly headersMs: number;
-  /** Silence within an answer; event streams may be silent for as long as they like. */
+  /** Longest pause within a response; event streams may pause for any time. */
   readonly bodyIdleMs: number;
 }
 
@@ -30,7 +30,8 @@ interface ForwardSettings {
 }
 
 const responseHeaderBytesMax = 64 * 1024;
-// Below what servers commonly keep a connection for, so that none is used as it closes.
+// Shorter than usual keep-alive times of servers, so that no request is sent on a closing
+// connection.
 const keepAliveMs = 4_000;
 
 /** Creates the forwarder: connections are pooled per origin and guarded; redirects are not followed. */
@@ -48,7 +49,7 @@ export function createForward({
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: 60_000,
     headersTimeout: limits.headersMs,
-    // Silence is judged by the relay, which knows who is being waited for.
+    // The relay limits pauses, because it knows which side is being waited for.
     bodyTimeout: 0,
   });
 
@@ -80,7 +81,7 @@ function requestHeaders(
   lengthBytes: number | undefined,
 ): string[] {
   const kept = outboundHeaders(headers);
-  // A filter reads the body, so it must come as it is.
+  // The filter must read the body, so the upstream must not compress it.
   const readable = filtered ? withHeader(kept, 'accept-encoding', 'identity') : kept;
   if (lengthBytes !== undefined) readable.push('content-length', String(lengthBytes));
   return readable;

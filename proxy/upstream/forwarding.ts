@@ -5,12 +5,12 @@ import type { CutCause, ResponseFilter } from '../../shared/upstream/response-fi
 
 /** How a forwarded request ended. */
 export interface Outcome {
-  /** Upstream's status; undefined when it never answered. */
+  /** The upstream's status; undefined if there was no response. */
   readonly status?: number | undefined;
   readonly responseBytes: number;
   /** Bytes that the agent sent through a tunnel. */
   readonly requestBytes?: number | undefined;
-  /** Undefined when the whole answer reached the agent. */
+  /** Undefined if the agent received the whole response. */
   readonly failure?:
     | ConnectionFailure
     | 'upstream.upgrade_refused'
@@ -30,19 +30,19 @@ export const cutDetails: Readonly<Record<CutCause, string>> = {
 
 export interface ForwardOptions {
   readonly signal: AbortSignal;
-  /** Aborted when the sidecar ends: streams that have no end of their own are ended then. */
+  /** Aborted at shutdown, to end streams that have no end of their own. */
   readonly ending?: AbortSignal | undefined;
-  /** Called when the upstream begins to answer. */
+  /** Called when the upstream begins to respond. */
   readonly onHead?: (() => void) | undefined;
   readonly filter?: ResponseFilter | undefined;
-  /** Added to the answer's header, for example `Sallyport-Decision`. */
+  /** Added to the response headers, for example `Sallyport-Decision`. */
   readonly responseHeaders?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
- * Sends a request to its upstream and streams the answer to the agent with backpressure.
- * Never rejects. If the upstream failed before an answer began, nothing has been written to
- * `res` and the caller answers; after that, `res` has been destroyed.
+ * Sends a request to its upstream and streams the response to the agent with backpressure. Never
+ * rejects. If the upstream failed before a response began, nothing was written to `res` and the
+ * caller must respond; after a later failure, `res` is destroyed.
  */
 export type Forward = (
   outgoing: Outgoing,

@@ -4,7 +4,8 @@ import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 
 /**
  * Wraps the agent's connection of a tunnel, in the form of the socket that http-proxy expects. The
- * upstream's bytes pass the filter; `onCut` is called when it cuts, with the exception if it failed.
+ * filter reads the upstream's bytes; `onCut` is called if the filter cuts them, or with its
+ * exception if it throws.
  */
 export function guardedSocket(
   socket: Socket,
@@ -20,7 +21,7 @@ export function guardedSocket(
     try {
       passed = filter.chunk?.(bytes, last) ?? bytes;
     } catch (failure) {
-      // It has judged nothing; thrown on from here it would end the process.
+      // Handled as a cut, because an exception from here would end the process.
       cut(failure);
       return;
     }

@@ -5,13 +5,13 @@ import type { Outgoing } from '../../shared/upstream/outgoing.ts';
 /** The body to send; `gone` if the agent disconnected before its body was complete. */
 type ReadyBody = Buffer | Readable | null | 'gone';
 
-// Up to this, a body is read whole before it is sent: one write instead of several.
+// Bodies up to this size are read completely first, so that they are sent in one write.
 const collectedBytesMax = 64 * 1024;
 
 /**
  * Calls `ready` with the body to send and, if it streams, its length if the agent declared one. The
- * agent's own request is shielded: an upstream that stops reading must not close the connection on
- * which the agent waits for the response.
+ * agent's request is not piped directly, because an upstream that stops reading would close the
+ * connection on which the agent waits for the response.
  */
 export function readyBody(
   body: Outgoing['body'],

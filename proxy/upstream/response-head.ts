@@ -2,20 +2,20 @@ import type { Dispatcher } from 'undici';
 import { inboundHeaders, withHeader } from '../../shared/upstream/headers.ts';
 
 const heldBytesMax = 64 * 1024;
-/** How long an answer of unknown or large size is held back from its head on. */
+/** How long the beginning of a response of unknown or large size is held back. */
 const heldMsMax = 100;
 
 interface OpeningParts {
-  /** From Content-Length; undefined where that is unknown. */
+  /** From Content-Length; undefined if unknown. */
   readonly lengthBytes: number | undefined;
   readonly isEventStream: boolean;
   readonly release: () => void;
 }
 
 /**
- * The beginning of an answer that a filter reads: held back so that an answer that is withheld can
- * still be refused in words. A small answer is held until it is whole, another one until 64 KiB or
- * 100 ms; an event stream only until its first bytes.
+ * The beginning of a response that a filter reads, held back so that a refusal can still replace
+ * the response. A small response is held until it is complete, another one until 64 KiB or 100 ms,
+ * an event stream until its first bytes.
  */
 export class AnswerOpening {
   readonly #parts: OpeningParts;
@@ -30,14 +30,14 @@ export class AnswerOpening {
     if (!endsSoon) this.#timer = setTimeout(release, heldMsMax);
   }
 
-  /** Keeps bytes; calls `release` when there is no reason to wait for more. */
+  /** Keeps bytes; calls `release` if there is no reason to wait for more. */
   hold(bytes: Buffer): void {
     this.#chunks.push(bytes);
     this.#bytes += bytes.length;
     if (this.#parts.isEventStream || this.#bytes > heldBytesMax) this.#parts.release();
   }
 
-  /** All that was kept, once. */
+  /** Returns all held bytes; to be called once. */
   take(): Buffer {
     this.drop();
     return this.#chunks.length === 1 && this.#chunks[0]
@@ -52,7 +52,9 @@ export class AnswerOpening {
 
 type RawHeaders = Dispatcher.DispatchController['rawHeaders'];
 
-/** The header of an upstream's answer as the agent gets it, with ours in place of its own. */
+/**
+ * The headers of an upstream's response for the agent; headers in `ours` replace the upstream's.
+ */
 export function answerHeaders(
   raw: RawHeaders,
   lengthKnown: boolean,

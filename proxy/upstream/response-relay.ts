@@ -36,7 +36,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
   #lengthBytes: number | undefined;
   #responseBytes = 0;
   #headWritten = false;
-  /** Set while the beginning of a filtered answer is held back. */
+  /** Set while the beginning of a filtered response is held back. */
   #opening: AnswerOpening | undefined;
   #ended = false;
   #waitingForAgent = false;
@@ -50,7 +50,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     this.#resolve = resolve;
   }
 
-  /** False once it has ended, successfully or not. */
+  /** False once the relay has ended, successfully or not. */
   get wanted(): boolean {
     return !this.#settled;
   }
@@ -80,7 +80,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Controller, status: number, headers: ParsedHeaders): void {
-    // Interim answers are between the upstream and this hop (RFC 9110 section 15.2).
+    // Interim responses (1xx) concern only this hop (RFC 9110 section 15.2).
     if (status < 200 || this.#settled) return;
     this.#status = status;
     this.#options.onHead?.();
@@ -102,7 +102,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     if (this.#mode === 'pass') this.#writeHead();
     else if (this.#mode === 'stream') this.#holdOpening();
     if (this.#silenceAllowed && this.#res.req.method === 'GET') this.#endWithSidecar();
-    // An answer that is whole within this turn needs neither an early head nor a timer.
+    // A response that is complete within this turn needs neither an early head nor a timer.
     process.nextTick(this.#afterTurn);
   }
 
@@ -147,7 +147,10 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     this.#fail(failure, detail);
   }
 
-  /** An event stream that was asked for has no end to wait for; its reader comes back for more. */
+  /**
+   * Ends a requested event stream at shutdown, because it has no end of its own and its client
+   * reconnects.
+   */
   #endWithSidecar(): void {
     const { ending } = this.#options;
     if (ending?.aborted === true) process.nextTick(this.#onEnding);
@@ -156,7 +159,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
 
   #writeHead(): void {
     try {
-      // A response that was begun while the call was held continues with this one.
+      // If the head was already sent while the call was held, only the body follows.
       if (!this.#res.headersSent) this.#res.writeHead(this.#status ?? 502, this.#head);
       this.#headWritten = true;
     } catch {
@@ -175,7 +178,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     });
   }
 
-  /** Ends the holding back: writes the head, and gives what was held with the bytes behind it. */
+  /** Stops holding back: writes the head, and returns the held bytes followed by `bytes`. */
   #opened(bytes: Buffer): Buffer {
     const opening = this.#opening;
     if (opening === undefined || this.#settled) return bytes;
@@ -287,7 +290,8 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
 
   readonly #onEnding = (): void => {
     if (this.#settled || this.#ended) return;
-    // In order, not broken off: what has passed stays good, and the rest is read from the next one.
+    // Ended normally and not aborted, so that received events stay valid; the client reads the rest
+    // from its next stream.
     const held = this.#opened(nothing);
     this.#settle({ failure: 'proxy.draining', detail: 'The sidecar ended.' });
     this.#controller?.abort(new Error('The sidecar ends.'));

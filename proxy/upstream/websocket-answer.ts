@@ -5,7 +5,7 @@ import { inboundHeaders } from '../../shared/upstream/headers.ts';
 // RFC 6455 section 1.3.
 const acceptSuffix = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
-/** Why an answer of 101 does not open the WebSocket that was asked for; undefined when it does. */
+/** Why a 101 response does not open the requested WebSocket; undefined if it does. */
 export function handshakeFault(
   asked: IncomingMessage,
   answer: IncomingMessage,
@@ -41,7 +41,7 @@ function extensionName(offer: string): string {
   return (offer.split(';')[0] ?? '').trim().toLowerCase();
 }
 
-/** The header of the answer as the agent may see it. */
+/** The headers of the 101 response as the agent may see them. */
 export function openingHeaders(
   answer: IncomingMessage,
   more: Readonly<Record<string, string>>,

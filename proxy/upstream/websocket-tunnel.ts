@@ -14,7 +14,7 @@ import type { Outcome } from './forwarding.ts';
 import { guardedSocket } from './guarded-socket.ts';
 import { handshakeFault, openingHeaders } from './websocket-answer.ts';
 
-/** A connection whose agent asked to change protocols, taken off the HTTP parser. */
+/** A connection whose agent asked to change protocols; the HTTP parser has released it. */
 interface UpgradedConnection {
   readonly req: IncomingMessage;
   readonly socket: Duplex;
@@ -26,17 +26,20 @@ interface UpgradedConnection {
 interface OpenTunnel {
   /** Bytes in both directions so far. */
   bytes(): number;
-  /** Ends it in order, because the sidecar ends. */
+  /** Closes the tunnel normally, because the sidecar shuts down. */
   end(): void;
 }
 
 interface TunnelControl {
-  /** Breaks it off, at whatever stage. */
+  /** Aborts the tunnel at any stage. */
   readonly signal: AbortSignal;
-  /** Sees the header of the upstream's answer and what comes after it, uncompressed. */
+  /** Reads the upstream's response headers and all later bytes, which are uncompressed. */
   readonly filter?: ResponseFilter | undefined;
   readonly responseHeaders: Readonly<Record<string, string>>;
-  /** Called once the upstream has opened it; until then the connection is the caller's to answer on. */
+  /**
+   * Called when the upstream has opened the tunnel; before that, the caller may respond on the
+   * connection.
+   */
   readonly onOpen: (tunnel: OpenTunnel) => void;
 }
 
@@ -48,18 +51,18 @@ export type TunnelUpgrade = (
 
 interface TunnelSettings {
   readonly guard: Guard;
-  /** How long an upstream may take to open it. */
+  /** How long an upstream may take to open a tunnel. */
   readonly handshakeMs: number;
-  /** Silence in an open one. */
+  /** Longest pause in an open tunnel. */
   readonly idleMs: number;
   /** PEM certificates of authorities to trust besides those that Node trusts. */
   readonly ca?: readonly string[] | undefined;
 }
 
 /**
- * Carries a WebSocket to its upstream through http-proxy: the handshake in the form that was
- * judged, to the address that was checked. Frames are not read as such. Never rejects. Fails
- * without a byte to the agent where the upstream does not open it; else resolves when both sides
+ * Tunnels a WebSocket to its upstream through http-proxy: the handshake in the form that was
+ * judged, to the address that was checked. Frames are not parsed. Never rejects. If the upstream
+ * does not open the WebSocket, no byte is sent to the agent; otherwise resolves when both sides
  * have closed.
  */
 export function createTunnelUpgrade(settings: TunnelSettings): TunnelUpgrade {
@@ -133,8 +136,8 @@ class WebSocketTunnel {
   }
 
   /**
-   * http-proxy passes on whatever answer comes, and closes the agent's connection on failure. It is
-   * let on only with a handshake that is one; anything else is the caller's to refuse.
+   * http-proxy forwards any response, and closes the agent's connection on failure. It may continue
+   * only with a valid handshake; the caller refuses anything else.
    */
   #takeHandshake(): void {
     const request = this.#request;
@@ -179,7 +182,8 @@ class WebSocketTunnel {
     this.#upstream = upstream;
     this.#outcome = { status: 101 };
     answer.headers = openingHeaders(answer, responseHeaders);
-    // Half of it closed and the other half never: neither side may hold the other for ever.
+    // The agent's side closes with the upstream, because a half-closed connection could stay open
+    // forever.
     upstream.once('close', () => this.#socket.destroySoon());
     onOpen({
       bytes: () => this.#sentBytes + this.#receivedBytes,
@@ -259,7 +263,10 @@ const unreadable = {
   detail: 'What the upstream sent could not be read.',
 } as const;
 
-/** The headers of a WebSocket handshake besides those of any call (RFC 6455, section 4.1). */
+/**
+ * The headers that a WebSocket handshake has in addition to those of other calls (RFC 6455, section
+ * 4.1).
+ */
 const handshakeHeaders = [
   'sec-websocket-key',
   'sec-websocket-version',
@@ -274,7 +281,10 @@ function agentFor({ outgoing, guard, security }: TunnelParts): HttpAgent | Https
     : new HttpAgent({ lookup });
 }
 
-/** The request as http-proxy shall send it: path and headers of the judged call, and the handshake's. */
+/**
+ * The request that http-proxy sends: path and headers of the judged call, and the handshake's
+ * headers.
+ */
 function asJudged(req: IncomingMessage, outgoing: Outgoing, mayCompress: boolean): IncomingMessage {
   const headers: IncomingMessage['headers'] = {};
   for (let index = 0; index + 1 < outgoing.headers.length; index += 2) {
@@ -286,7 +296,7 @@ function asJudged(req: IncomingMessage, outgoing: Outgoing, mayCompress: boolean
     if (value !== undefined && (mayCompress || !isCompression)) headers[name] = value;
   }
   req.url = outgoing.path;
-  // Other headers that the agent names in Connection would be lost, judged or not.
+  // Connection is reset, because other headers that the agent names in it would be dropped.
   req.headers = { ...headers, connection: 'Upgrade', upgrade: 'websocket' };
   return req;
 }
