@@ -47,7 +47,7 @@ export function duration(text: string): number {
   throw new InvalidArgumentError('Use a number and a unit (ms, s, m, h or d), such as 90s or 7d.');
 }
 
-/** The names of a string union. The record makes the compiler report a name that is missing here. */
+/** The names of a string union. A missing name in `record` is a compile error. */
 export function namesOf<Name extends string>(record: Readonly<Record<Name, true>>): Name[] {
   return Object.keys(record) as Name[];
 }

@@ -12,8 +12,8 @@ import { declareVault } from './vault.ts';
 const helpWidthMax = 100;
 
 /**
- * All commands with their arguments, options and help. Declaring them loads none of the modules that
- * execute them.
+ * All commands with their arguments, options and help. The modules that execute the commands are
+ * not loaded here.
  */
 export function createProgram(columns: number = helpWidthMax): Command {
   const program = new Command('sallyport')

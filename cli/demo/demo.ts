@@ -16,7 +16,10 @@ function trustUpstreams({ certPem }: Authority): void {
   tls.setDefaultCACertificates([...tls.getCACertificates('default'), certPem]);
 }
 
-/** Makes the agent trust the upstreams too, because passthrough tunnels present their own certificates. */
+/**
+ * Makes the agent also trust the upstreams, because passthrough tunnels show it the upstreams' own
+ * certificates.
+ */
 function agentSettings({ proxyUrl, caPath }: Sidecar, { certPem }: Authority) {
   fs.appendFileSync(caPath, certPem);
   return agentEnvironment({ proxyUrl, addedCaPath: caPath, wholeCaPath: caPath }).set;

@@ -71,7 +71,7 @@ function firstAgent(
 
 /**
  * An enrolment token for the identity of the settings; undefined if the folder's sidecar has
- * enrolled already. Registers the demo agent if the settings name none.
+ * enrolled already. Registers the demo agent if the settings name no agent.
  */
 export async function tokenFor(
   folder: string,

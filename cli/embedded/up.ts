@@ -47,7 +47,7 @@ agent's shell, run first:
 `;
 }
 
-/** The `run` command with its settings, for any folder of this machine. */
+/** The `run` command with its settings, usable in any folder of this machine. */
 function runCommand({ proxyUrl, adminUrl }: Embedded['sidecar']): string {
   const cli = fileURLToPath(new URL('../sallyport', import.meta.url));
   const settings = [

@@ -57,7 +57,7 @@ function readTrust({ trustKey = [], jwks, checkpoint }: Options): Trust {
   };
 }
 
-/** Reads a JWK Set. The member `purpose` is optional, because other tools do not write it. */
+/** Reads a JWK Set. The member `purpose` is optional, because other programs omit it. */
 function readJwks(path: string): readonly (PublicJwk & { readonly purpose?: string })[] {
   const text = readText('--jwks', path);
   try {

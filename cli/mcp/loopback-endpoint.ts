@@ -106,7 +106,7 @@ export class LoopbackEndpoint {
 
   async #receive(body: Buffer, res: ServerResponse): Promise<void> {
     const message = readEnvelope(body.toString('utf8'));
-    // One line is one message; a line feed would start a second one.
+    // Each line is one message, so a line feed would start a second one.
     if (message === undefined || body.includes(10))
       return refuse(res, 400, 'The body is not exactly one JSON-RPC message.');
     if (message.method === undefined || message.id === undefined) {

@@ -61,7 +61,7 @@ async function relayMessages({ server, endpoint, relay }: Parts): Promise<number
 /** Bounds the wait for output, which a process that the server left behind may hold open. */
 const lastOutputMs = 1_000;
 
-/** Resolves with the reason when the server has ended and its last output was read. */
+/** Resolves with the reason once the server has ended and its last output was read. */
 async function serverEnd(
   server: ServerProcess,
   endpoint: LoopbackEndpoint,

@@ -3,8 +3,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../shared/base
 type MessageId = string | number;
 
 /**
- * The members of a JSON-RPC message that the bridge needs to route it. Parsed leniently and never used
- * to allow anything: the sidecar parses the bytes itself, strictly.
+ * The members of a JSON-RPC message that the bridge needs to route it. Parsed leniently and never
+ * used to allow anything, because the sidecar parses the same bytes strictly.
  */
 export interface Envelope {
   readonly id: MessageId | undefined;

@@ -23,7 +23,7 @@ export interface PolicyChange {
   readonly text: string;
 }
 
-/** The differences of two definitions, rule by rule; empty only if they are the same. */
+/** The differences of two definitions, rule by rule; empty only if the definitions are the same. */
 export function describeChanges(
   before: PolicyDefinition,
   after: PolicyDefinition,
@@ -109,7 +109,10 @@ function changed(kind: PolicyChange['kind'], { name }: PolicyRule, text: string)
   return { kind, rule: name, text };
 }
 
-/** The differences of two versions of a rule, one line each; empty only if they are the same. */
+/**
+ * The differences of two versions of a rule, one line each; empty only if the versions are the
+ * same.
+ */
 function ruleChanges(before: PolicyRule, after: PolicyRule): readonly string[] {
   const changes = [...plainChanges(before, after), ...conditionChanges(before, after)];
   return changes.length > 0 || isSame(before, after)

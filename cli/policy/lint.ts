@@ -56,7 +56,7 @@ async function findingsOf(
   );
 }
 
-/** Returns what `read` returns; an error in the file becomes a finding. */
+/** Returns the result of `read`; an error in the file becomes a finding. */
 function attempt<Read>(read: () => Read, invalid: FileFinding[]): readonly Read[] {
   try {
     return [read()];

@@ -7,7 +7,7 @@ export interface PeriodOptions {
   readonly to?: string;
 }
 
-/** The bounds for the API, which applies its own defaults to missing ones. */
+/** The period's bounds for the API, which applies its own defaults to missing bounds. */
 export function periodQuery({ last, from, to }: PeriodOptions, nowMs: number) {
   if (last === undefined) return { ...(from && { from }), ...(to && { to }) };
   const sinceMs = nowMs - last;

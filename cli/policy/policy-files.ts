@@ -52,7 +52,9 @@ export function readPolicies(paths: readonly string[]): readonly PolicyFile[] {
   return read;
 }
 
-/** Refuses two files with one definition id, because only one of them could be published. */
+/**
+ * Refuses two files with the same definition id, because only one of the two could be published.
+ */
 export function refuseDuplicateIds(files: readonly PolicyFile[]): void {
   const seen = new Map<string, string>();
   for (const { file, definition } of files) {

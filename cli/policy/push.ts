@@ -41,9 +41,9 @@ interface Pushed {
 }
 
 /**
- * `sallyport policy push`. Compares definition ids and hashes, so that a second push changes nothing.
- * Reads and lints all files before it stores one. Exit code 1 if findings prevent publishing; then it
- * stores nothing.
+ * `sallyport policy push`. Compares definition ids and hashes, so that a second push changes
+ * nothing. Reads and lints all files before storing any. If findings prevent publishing, stores
+ * nothing and exits with 1.
  */
 export async function push(paths: readonly string[], options: Options): Promise<number> {
   const { publish, allowWarnings, dryRun = false, json } = options;
@@ -98,7 +98,7 @@ async function execute(
   return client.call(updatePolicy, {
     params: { id: String(stored.id) },
     body: {
-      // Fails if somebody changed the draft since it was read.
+      // Fails if somebody changed the draft after it was read.
       expected_policy_hash: stored.policy_hash,
       ...(stored.policy_hash === hash ? {} : { rules_json: json }),
       ...(publish ? { lifecycle: 'published' as const } : {}),

@@ -75,7 +75,7 @@ function policyPaths({ file, policies }: CaseFile): readonly string[] {
   return names.map((name) => (isAbsolute(name) ? name : join(dirname(file), name)));
 }
 
-/** Rules that no case matches: no test would fail without them. */
+/** Rules that no case matches, so that no test would fail if they were removed. */
 function rulesWithoutCase(files: readonly FileResult[]) {
   const results = files.flatMap(({ cases }) => cases);
   const matched = new Set(

@@ -39,9 +39,10 @@ const replacing = [
 const adding = ['NODE_EXTRA_CA_CERTS', 'DENO_CERT'];
 
 /**
- * Sets the variables that send any client through the sidecar. Unsets those of the surrounding shell
- * that would bypass it or expose Sallyport's secrets: other `*_PROXY` variables, `SALLYPORT_*` settings
- * other than the sidecar's address, and the addresses of the database and the bus.
+ * Sets the variables that send any client through the sidecar. Unsets variables of the surrounding
+ * shell that would bypass the sidecar or expose Sallyport's secrets: other `*_PROXY` variables,
+ * `SALLYPORT_*` settings other than the sidecar's address, and the addresses of the database and
+ * the bus.
  */
 export function agentEnvironment(
   { proxyUrl, addedCaPath, wholeCaPath }: ProxyAccess,
@@ -116,9 +117,9 @@ function quoted(value: string): string {
 }
 
 /**
- * Writes the CA files into the user's cache folder, named after a hash of their content. They stay there,
- * because child processes may outlive the command, and concurrent commands do not overwrite each other's
- * files. CAs of `NODE_EXTRA_CA_CERTS` stay trusted.
+ * Writes the CA files into the user's cache folder, named after a hash of their content. The files
+ * stay there, because child processes may outlive the command, and concurrent commands do not
+ * overwrite each other's files. CAs of `NODE_EXTRA_CA_CERTS` stay trusted.
  */
 export function writeTrustFiles(
   caPem: string,

@@ -1,7 +1,8 @@
 'use strict';
-// `sallyport run` preloads this file into every Node process and worker thread of its command (NODE_OPTIONS
-// --require), because Node before 24 ignores the proxy variables, and later versions ignore them for agents
-// that a program creates. It is plain CommonJS that Node 18 parses, and needs no package.
+// `sallyport run` preloads this file into every Node process and worker thread of its command
+// (NODE_OPTIONS --require), because Node before 24 ignores the proxy variables, and later versions
+// ignore them for agents that a program creates. The file is plain CommonJS that Node 18 can parse,
+// and needs no package.
 
 const fs = require('node:fs');
 const http = require('node:http');
@@ -138,7 +139,10 @@ function refusal(authority, answer) {
   return `The sidecar refused the connection to ${authority} (${why || 'it closed the connection'}).`;
 }
 
-/** Patches every agent, including those that a program creates; skips agents that follow the variables in Node itself. */
+/**
+ * Patches every agent, including those that a program creates; skips agents to which Node itself
+ * applies the proxy variables.
+ */
 function patchAgents() {
   for (const [Agent, protocol] of [
     [http.Agent, 'http:'],
@@ -230,7 +234,7 @@ function patchFetch() {
   const current = globalThis[first];
   if (current === undefined) throw new Error('its fetch has no global dispatcher');
   const { constructor: Agent } = current;
-  // An EnvHttpProxyAgent follows the variables itself.
+  // An EnvHttpProxyAgent applies the proxy variables itself.
   const agent =
     Agent.name === 'EnvHttpProxyAgent' ? current : new Agent({ connect: connectForFetch });
   if (globalThis[second] === undefined) setGlobal(second, forNewHandlers(agent));
@@ -238,7 +242,9 @@ function patchFetch() {
   setGlobal(first, agent);
 }
 
-/** The dispatcher for undici 8, which would otherwise create one that bypasses the proxy. */
+/**
+ * The dispatcher for undici 8, which would otherwise create a dispatcher that bypasses the proxy.
+ */
 function forNewHandlers(agent) {
   return {
     dispatch: (options, handler) => agent.dispatch(options, legacyHandler(handler)),

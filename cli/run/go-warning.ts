@@ -9,7 +9,10 @@ const readBytesMax = 256 * chunkBytes;
 const advice =
   'Go ignores HTTP_PROXY for localhost and loopback addresses, so calls to them bypass the sidecar. Use another name for the host, such as "localhost." with a dot, and the same name in its binding.';
 
-/** Warns if a command is a Go program, or `go` itself: its calls to loopback bypass the sidecar. */
+/**
+ * Warns if a command is a Go program, or `go` itself: calls of Go programs to loopback bypass the
+ * sidecar.
+ */
 export function goWarning(
   command: string,
   path: string | undefined = process.env.PATH,

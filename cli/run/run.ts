@@ -54,13 +54,14 @@ function addressOfRunning(env: Environment): Environment {
   };
 }
 
-// A terminal sends these to the command itself; forwarding them would deliver them twice.
+// A terminal sends these signals to the command itself; forwarding would deliver them twice.
 const fromTerminal = ['SIGINT', 'SIGQUIT'] as const;
 const forwarded = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
 
 function startAndWait([file, ...args]: readonly [string, ...string[]], env: Environment) {
   return new Promise<number>((resolve) => {
-    // Handlers come first, because a signal before them would end this process alone.
+    // Handlers are added first, because an earlier signal would end only this process and not the
+    // command.
     forwardSignals((signal) => child.kill(signal));
     const child = spawn(file, args, { env, stdio: 'inherit' });
     child.once('error', (error: NodeJS.ErrnoException) => {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { SettingsError } from '../../shared/base/settings.ts';
 
-/** The embedded instance of a data directory, as commands find it. */
+/** The embedded instance of a data directory, as recorded for commands. */
 const schema = z.strictObject({
   origin: z.url(),
   ownerKey: z.string(),
@@ -39,8 +39,8 @@ export function recordRunning(
 }
 
 /**
- * The instance that runs on the data directory of this folder, or undefined if none runs. A command under
- * `sallyport run` finds none, because it belongs to an agent.
+ * The instance that runs on the data directory of this folder, or undefined if none runs. Undefined
+ * for a command under `sallyport run`, because such a command belongs to an agent.
  */
 export function findRunning(env: Environment): RunningInstance | undefined {
   if (env.NODE_OPTIONS?.includes('agent-preload.cjs')) return undefined;

@@ -1,6 +1,8 @@
 import type { Environment } from '../../shared/vocabulary/action.ts';
 
-/** The identity that this sidecar acts for, from its enrolment; an agent cannot change it. */
+/**
+ * The identity for which this sidecar acts. It is set at enrolment, and an agent cannot change it.
+ */
 export interface Identity {
   readonly sidecarId: string;
   readonly tenantId: string;

@@ -8,7 +8,9 @@ import type { Spool } from '../spool/spool.ts';
 const everyMs = 1_000;
 /** Interval while an earlier run's records are being uploaded. */
 const soonMs = 100;
-/** All totals are fetched again at this interval, which drops those outside every window. */
+/**
+ * All totals are fetched again at this interval, which drops totals outside every budget's window.
+ */
 const wholeEveryMs = 3_600_000;
 
 interface FollowOptions {

@@ -18,6 +18,6 @@ export type CallOutcome = Omit<Outcome, 'failure'> & {
   readonly failure?: Outcome['failure'] | Stop | ErrorCode;
   /** The server name in the ClientHello of a tunnel, as sent. */
   readonly sni?: string | undefined;
-  /** Set for a call on a bound host that was sent without a stored credential. */
+  /** `none` for a call on a bound host that was sent without a stored credential. */
   readonly credential?: 'none' | undefined;
 };

@@ -37,7 +37,7 @@ export interface RecognisedAction {
   /** The judged members of an MCP message besides its arguments. */
   readonly mcp?: JsonObject | undefined;
   readonly form: RefusalForm;
-  /** Hints the agent sent: the passport it presents, its goal, an idempotency key. */
+  /** Hints that the agent sent with the call, for example its passport and its goal. */
   readonly hints: {
     readonly passport?: string | undefined;
     readonly goal?: string | undefined;

@@ -22,8 +22,8 @@ import { refuseFailed, refuseJudged, refuseUnjudged } from './refuse-call.ts';
 
 /**
  * Handles one request of the agent: recognises it, judges it, records the decision, and only then
- * performs it in the form that was judged, or refuses it. Never rejects; a call that cannot be
- * decided is refused. Stages wait only for the body, the network, a human and the spool.
+ * performs it in the form that was judged, or refuses it. Never rejects, because a call that cannot
+ * be decided is refused.
  */
 export function enforce(exchange: Exchange, deps: EnforceDeps): Promise<void> {
   return deps.callsInFlight.add(run(exchange, deps));
@@ -92,14 +92,19 @@ async function enforceAction(context: CallContext, call: RecognisedAction): Prom
   });
 }
 
-/** A call that may proceed always gets a record of its own. */
+/**
+ * Throws if a refusal exceeds the limit of records; a call that may proceed always gets a record.
+ */
 function assertNotThrottled({ verdict, release }: Judgement, { denials }: EnforceDeps): void {
   if (mayProceed(verdict) || denials.admit(verdict.reasonCode)) return;
   release();
   throw throttled(verdict.reasonCode);
 }
 
-/** An approver may change arguments, but not in a way that changes the resource. */
+/**
+ * Builds the request with the arguments that an approver may have changed. A change must not alter
+ * the resource.
+ */
 function outgoingFor(call: RecognisedAction, { args }: Action): Outgoing {
   if (call.resourceOf(args) !== call.resource) {
     throw new GatewayError('approval.invalid', {

@@ -25,7 +25,7 @@ interface HoldAnswer {
   readonly approvalId: number;
 }
 
-/** Asks a human, or joins a request that is open already, and waits for the decision. */
+/** Opens an approval request, or joins an open one, and waits for the human's decision. */
 export async function holdForApproval(
   { exchange, deps }: CallContext,
   { call, judgement, time, evidenceId }: HeldCall,

@@ -10,7 +10,7 @@ import {
 } from './reach-judgement.ts';
 
 /**
- * Judges one action by the replica in memory. Returns at once for a call under the lease; the
+ * Judges one action with the replica in memory. Returns at once for a call under the lease; the
  * network is used only to claim a presented passport and to consume a granted approval.
  */
 export function judge(

@@ -18,7 +18,7 @@ import { lacksCredential } from './credential.ts';
 import type { EnforceDeps } from './deps.ts';
 import { endWhenSilent } from './end-when-silent.ts';
 
-/** A call that may be performed: its decision is recorded. */
+/** A call that may be performed, because its decision allows it and is recorded. */
 interface PermittedCall {
   readonly outgoing: Outgoing;
   readonly binding: Binding | undefined;

@@ -8,7 +8,10 @@ import type { ApprovalProof } from '../../shared/vocabulary/approval-proof.ts';
 import type { Replica } from '../replica/replica.ts';
 import { type JudgeDeps, type Judgement, reachJudgement } from './reach-judgement.ts';
 
-/** Judges by a passport that the agent presents, which names the user that it acts for. */
+/**
+ * Judges with a passport that the agent presents. The user is taken from the passport, if the
+ * passport names one.
+ */
 export async function judgePresented(
   action: Action,
   presented: string,

@@ -109,7 +109,10 @@ interface Cause {
 
 const framesMax = 8;
 
-/** Omits the message: parsers and engines quote their input in it, here the arguments of a call. */
+/**
+ * Omits the message, because parsers and engines quote their input in it, here the call's
+ * arguments.
+ */
 function causeOf(thrown: unknown): Cause {
   if (!(thrown instanceof Error)) return { error: typeof thrown, at: [] };
   const frames = (thrown.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));

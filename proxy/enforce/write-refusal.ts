@@ -7,7 +7,7 @@ import type { RefusalForm } from '../call/recognition.ts';
 import type { Refusal } from '../call/refusal.ts';
 import { type McpRefusal, mcpRefusal } from '../mcp/refusal.ts';
 
-/** How long an agent should wait before it asks again whether a human has decided. */
+/** How long an agent should wait before it asks again for the human's decision. */
 const approvalRetrySeconds = 5;
 
 /** Writes the response to a call that is not forwarded, in the form that its client understands. */
@@ -30,7 +30,7 @@ export function writeRefusal(res: ServerResponse, refusal: Refusal): void {
   });
 }
 
-/** The JSON-RPC message of a refusal, for a stream that is open already. */
+/** The JSON-RPC message of a refusal, for a stream that is already open. */
 export function refusalMessage(refusal: Refusal): string {
   const { form } = refusal;
   if (form.kind !== 'mcp') throw new TypeError('only an MCP call is answered in a stream');

@@ -28,7 +28,9 @@ export interface Ingress {
 }
 
 const checkEveryMs = 2_000;
-/** Connections beyond the limit that get a refusal; further ones are dropped without one. */
+/**
+ * Connections beyond the limit that get a response with a refusal; further ones are only dropped.
+ */
 const toldNoMax = 16;
 
 /**

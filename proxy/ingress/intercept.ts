@@ -105,7 +105,7 @@ function secure({ socket, authority, leaf }: Interception, { ready, fail }: Ends
     const refusal = namesAuthority(secured.servername, authority) ? undefined : mismatch();
     secured.off('close', brokenOff);
     ready({ scheme: 'https', socket: secured, refusal });
-    // The HTTP server listens for errors by now.
+    // From here on, the HTTP server handles errors of this socket.
     secured.off('error', failed);
   });
 }

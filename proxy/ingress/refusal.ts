@@ -56,8 +56,8 @@ export function refuseSocket(socket: Duplex, error: GatewayError): void {
     ([name, value]) => `${name}: ${value}\r\n`,
   );
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
-  // Arriving bytes are read and discarded for a moment: closing on unread bytes resets the
-  // connection, and the response could be lost with it.
+  // Arriving bytes are read and discarded for a moment. Closing a socket with unread bytes resets
+  // the connection, and the response could be lost.
   socket.resume();
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once('close', () => clearTimeout(timer));

@@ -12,7 +12,7 @@ interface Requests {
   /** Accepts a parsed request. Requests on one connection are answered one after the other. */
   accept(peer: Peer, waiting: Waiting): void;
   upgrade(peer: Peer, req: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** Refuses a request whose body stopped coming. */
+  /** Refuses a request whose body has stopped arriving. */
   stalled(peer: Peer): void;
 }
 

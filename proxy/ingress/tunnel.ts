@@ -49,7 +49,7 @@ export function join({ agent, upstream, idleMs }: Ends): Promise<TunnelEnd> {
       other.resetAndDestroy();
     });
     const closed = () => {
-      // The other end writes the bytes that this end sent, then closes too.
+      // The other side first writes the bytes that this side sent, then closes, too.
       other.destroySoon();
       open--;
       if (open > 0) return;

@@ -34,7 +34,7 @@ export function agentManifest(sidecar: ManifestDeps): JsonObject {
   };
 }
 
-/** The bindings that an agent is shown: those that its capabilities could reach. */
+/** The bindings that an agent may see: those that its capabilities could cover. */
 export function visibleBindings(
   replica: Pick<Replica, 'bindings' | 'agent'>,
   agentId: string,
@@ -43,7 +43,7 @@ export function visibleBindings(
   return replica.bindings.filter((binding) => concerns(binding, capabilities));
 }
 
-/** Bindings of other agents' tools are not shown to this agent. */
+/** Whether an agent with these capabilities may see the binding. */
 function concerns({ protocol, name, tool }: Binding, capabilities: readonly string[]): boolean {
   switch (protocol) {
     case 'passthrough':

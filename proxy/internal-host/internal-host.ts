@@ -9,7 +9,9 @@ import type { UsageCounter } from '../replica/usage-counter.ts';
 import type { Authority } from '../tls/authority.ts';
 import { agentManifest } from './agent-manifest.ts';
 
-/** The status of an approval, with the part of a human's comment that is for the agent. */
+/**
+ * The status of an approval, with the part of the approver's comment that is meant for the agent.
+ */
 export interface ApprovalView {
   readonly status: string;
   /** RFC 3339. */

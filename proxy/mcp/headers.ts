@@ -156,7 +156,7 @@ function saysSame(text: string, value: JsonValue): boolean {
 const sentinel = /^=\?base64\?(.*)\?=$/;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** Header text of a value: as it is, or `=?base64?…?=` where it is not plain ASCII. */
+/** A value as header text: unchanged if it is plain ASCII, otherwise `=?base64?…?=`. */
 function encodeHeader(text: string): string {
   const isPlain = /^[\t\x20-\x7e]+$/.test(text) && text.trim() === text && !sentinel.test(text);
   return isPlain ? text : `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
@@ -193,7 +193,7 @@ export function writeMcpHeaders(
   return written;
 }
 
-/** The headers that belong to the session and not to one message. */
+/** The headers that belong to the session, not to a single message. */
 export function sessionHeaders(headers: McpHeaders): string[] {
   return ['mcp-protocol-version', 'mcp-session-id', 'last-event-id'].flatMap((name) => {
     const value = headers.get(name);

@@ -75,7 +75,10 @@ export class LiveDrift {
     this.#unknown.clear();
   }
 
-  /** Whether the agent's client received an `outputSchema`, against which it checks results. */
+  /**
+   * Whether the agent's client received an `outputSchema` for this tool and checks results against
+   * it.
+   */
   hasOutputSchema(tool: string): boolean {
     return this.#withOutputSchema.has(tool);
   }

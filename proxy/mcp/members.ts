@@ -15,8 +15,8 @@ const matches = (form: RegExp) => (value: JsonValue) =>
 const callId = matches(/^[\w.:-]{1,128}$/);
 
 /**
- * The members of `_meta` that are forwarded unjudged. They are outside the action digest, because
- * they differ from call to call or repeat the handshake. All others are judged.
+ * The members of `_meta` that are forwarded unjudged; all others are judged. They are outside the
+ * action digest, because they differ from call to call or repeat the handshake.
  */
 export const unjudgedMeta: Readonly<Record<string, Unjudged>> = {
   progressToken: {
@@ -156,8 +156,8 @@ function judgedMeta(meta: JsonObject): JsonObject | undefined {
 }
 
 /**
- * The `params` of a message that is forwarded without a decision; undefined if it must be judged.
- * Members of `_meta` that would have to be judged are left out.
+ * The `params` of a message that is forwarded without a decision; undefined if the message must be
+ * judged. Members of `_meta` that would need a decision are dropped.
  */
 export function passingParams(
   method: string,
@@ -172,7 +172,10 @@ export function passingParams(
   return { params: { ...others, ...passingMeta(meta) } };
 }
 
-/** The result of a client that is forwarded without a decision; undefined if it must be judged. */
+/**
+ * The result of a client that is forwarded without a decision; undefined if the result must be
+ * judged.
+ */
 export function passingResult(result: JsonObject): JsonObject | undefined {
   const { _meta: meta, ...others } = result;
   const names = Object.keys(others);

@@ -99,8 +99,8 @@ export function writeMessage(message: McpMessage): Buffer {
 }
 
 /**
- * The id of a refused message, so that the client can match the refusal with its call. It is read
- * leniently, because it is sent back to its sender only.
+ * The id of a refused message, so that the client can match the refusal with its call. The id is
+ * parsed leniently, because only its sender receives it.
  */
 export function salvageId(bytes: Uint8Array): McpId | null {
   try {

@@ -80,7 +80,7 @@ function explanation(body: JsonObject): string {
   return todo === '' ? said : `${said}\nWhat to do:\n${todo}`;
 }
 
-/** A human's words are data: quoted, on one line, and attributed. */
+/** Marks a human's words as data: quoted, on one line, and attributed. */
 function quotedComment({ details }: JsonObject): string {
   const comment = isJsonObject(details) ? details.approver_comment : undefined;
   return typeof comment === 'string' ? `\nThe approver's comment: ${JSON.stringify(comment)}` : '';

@@ -7,10 +7,10 @@ const lf = 0x0a;
 const cr = 0x0d;
 
 /**
- * Forwards an event stream (WHATWG HTML, "Server-sent events") event by event and lets the data of
- * each be replaced. An event is forwarded only once it is complete, and only with lines that the
- * standard defines, so that all clients read the same data. Each byte is read once, however small
- * the chunks are.
+ * Forwards an event stream (WHATWG HTML, "Server-sent events") event by event, and can replace the
+ * data of each. An event is forwarded only when it is complete, and only with lines that the
+ * standard defines, so that all clients read the same data. Reads each byte once, whatever the size
+ * of the chunks.
  */
 export class SseFilter {
   readonly #rewrite: Rewrite;

@@ -67,8 +67,8 @@ function headerText(headers: Headers, wanted: string): string {
 const charsets: readonly string[] = ['utf-8', 'utf8', 'us-ascii'];
 
 /**
- * True for one media type, in UTF-8. With two types, clients may disagree on which one applies, and
- * in another charset the same bytes are another text.
+ * True for a single media type in UTF-8. With two types, clients may disagree on which one applies;
+ * in another charset, the same bytes are another text.
  */
 function isPlainType(type: string): boolean {
   if (type.includes(',')) return false;
@@ -83,7 +83,7 @@ function isEncoded(headers: Headers): boolean {
   return coding !== '' && coding !== 'identity';
 }
 
-/** The message without withheld tools; unchanged bytes when it lists none. */
+/** The message without withheld tools; unchanged bytes if the message lists no tools. */
 function filterAnswer(data: Buffer, options: ToolsListOptions): Buffer | 'cut' {
   try {
     const value = parseStrictJson(data, { depthMax: 128, numbers: 'rounded' });

@@ -12,7 +12,7 @@ interface RecognitionParts {
   readonly buffers: BufferBudget;
 }
 
-/** Bindings are compiled once per change of their section. */
+/** Compiles bindings once per change of their section. */
 export function recognitionOf({
   replica,
   liveDrift,

@@ -5,7 +5,7 @@ import { singleHeader } from './agent-headers.ts';
 
 const nothing = Buffer.alloc(0);
 
-/** True when the request announces a body; it may still turn out to be empty. */
+/** True if the request announces a body, even if the body then turns out to be empty. */
 export function announcesBody(req: IncomingMessage): boolean {
   const length = req.headers['content-length'];
   return req.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');

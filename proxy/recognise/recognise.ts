@@ -23,8 +23,8 @@ export const limitsByDefault: RecogniseLimits = {
 
 /**
  * Turns a request into an action to be judged, a message to be forwarded, or a refusal. Never
- * rejects or throws; a request that cannot be understood in exactly one way is a refusal. Returns a
- * promise only if the body is still arriving.
+ * rejects or throws; an ambiguous request is refused. Returns a promise only if the body is still
+ * arriving.
  */
 export function recognise(
   exchange: Exchange,

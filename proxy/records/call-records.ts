@@ -115,7 +115,7 @@ export function outcomeRecord(
   return { event: eventOf('execution.result', source, { facts, reasonCode: failure, data }) };
 }
 
-/** The record of a tool that its server describes differently than approved, or renamed. */
+/** The record of a tool that its server renamed, or describes differently than approved. */
 export function toolReportRecord(report: ToolReport, source: RecordSource): SpoolRecord {
   const { tool, observed } = report;
   const facts = { tool, resource: `tool:${tool}`, host: '', method: '' };

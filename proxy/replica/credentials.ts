@@ -9,7 +9,7 @@ const stepsPerCall = 200_000;
 
 interface Held {
   readonly credential: Omit<HeldCredential, 'secret'>;
-  /** Bytes, because they can be wiped; a string stays in memory until it is collected. */
+  /** Bytes, because bytes can be wiped; a string stays in memory until it is garbage-collected. */
   readonly secret: Buffer;
   readonly hosts: ReadonlySet<string>;
   readonly matchesTool: (tool: string) => boolean;

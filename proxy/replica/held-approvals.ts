@@ -1,7 +1,7 @@
 import type { DeliveredApproval } from '../../shared/sync/sections.ts';
 import { type AskedDeciders, decidersSuffice } from '../../shared/vocabulary/deciders.ts';
 
-/** The approvals of this sidecar's agent: those that wait, and those decided not long ago. */
+/** The approvals of this sidecar's agent: pending ones, and those that were decided recently. */
 export class HeldApprovals {
   readonly #byId = new Map<number, DeliveredApproval>();
   readonly #byHash = new Map<string, DeliveredApproval>();

@@ -44,7 +44,10 @@ interface Revocations {
 
 type Apply<Body> = (body: Body, compiler: PolicyCompiler) => HeldState;
 
-/** The state that each section contributes. Throws if a body is unusable; then nothing changes. */
+/**
+ * The state that each section contributes. Throws if a body is unusable; the state is then
+ * unchanged.
+ */
 const contributions: { readonly [Name in TenantSection]: Apply<SectionBodies[Name]> } = {
   tenant: (tenant) => ({ tenant }),
   policies: ({ policies }, compiler) => ({ policies: compiler.compile(policies) }),

@@ -29,7 +29,7 @@ interface Lease {
 export class LeaseBook {
   readonly #owner: Owner;
   readonly #clock: Clock;
-  /** Leases not to be used (again), with their expiry in seconds. */
+  /** Leases that must not be used (again), with their expiry in seconds. */
   readonly #closed = new Map<string, number>();
   #current: Lease | undefined;
 

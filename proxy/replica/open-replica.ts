@@ -21,13 +21,13 @@ const heartbeatKeptEveryMs = 5_000;
 
 interface ReplicaOptions extends StoreOptions {
   readonly bus: Bus;
-  /** File for the last verified state, kept over restarts. Default: none. */
+  /** File that keeps the last verified state across restarts. Default: none. */
   readonly snapshotFile?: string | undefined;
 }
 
 /**
- * Opens the replica: loads the snapshot on disk, then the sections on the bus, then follows changes.
- * Resolves even if neither is available; until one is, nothing is allowed.
+ * Opens the replica: loads the snapshot on disk, then the sections on the bus, then follows
+ * changes. Resolves even if neither is available; all calls are denied until one of them is.
  */
 export async function openReplica(options: ReplicaOptions): Promise<Replica> {
   const { snapshotFile: path, log } = options;

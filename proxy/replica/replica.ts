@@ -21,8 +21,8 @@ export type Revocation = 'sidecar.revoked' | 'agent.disabled';
 export type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
 
 /**
- * The tenant's state as this sidecar holds it, in memory. Reading the state before all of it was
- * verified once throws `sync.no_snapshot`.
+ * The tenant's state as this sidecar holds it, in memory. Reading throws `sync.no_snapshot` until
+ * every section was verified once.
  */
 export interface Replica {
   /**
@@ -66,8 +66,8 @@ export interface Replica {
    */
   revocationOf(agentId: string): Revocation | undefined;
   /**
-   * The human decision on the action of this digest, if one is still valid. With `terms`, a grant by
-   * deciders who do not satisfy them is not valid.
+   * The human decision on the action of this digest, if one is still valid. If `terms` are given, a
+   * grant is valid only if its deciders satisfy them.
    */
   approvalFor(actionDigest: string, terms?: AskedDeciders): DeliveredApproval | undefined;
   /**

@@ -52,7 +52,7 @@ export class UsageCounter {
     return new ToolUsage([this.#elsewhere.get(tool), this.#book.of(tool)]);
   }
 
-  /** Counts a call in the tick of its decision. */
+  /** Counts a call; must run in the same tick as the decision. */
   count(tool: string, sums: Sums): Release {
     const { clock } = this.#options;
     return this.#book.count(tool, sums, { nowMs: clock.now(), monotonicMs: clock.monotonic() });

@@ -156,7 +156,7 @@ function permittedHosts(text: string | undefined): NameConstraints | undefined {
   );
 }
 
-/** Sallyport's own ports, as far as the sidecar's settings name them. */
+/** Sallyport's own ports that appear in the sidecar's settings. */
 export function ownPorts({
   controlPlaneUrl,
   redisUrl,

@@ -75,7 +75,7 @@ export function hashIn(bytes: Buffer, { begin }: Place): string {
   return bytes.toString('latin1', begin, begin + hashLength);
 }
 
-/** The line at a place, with its line feed; a view. */
+/** The line at a place, with its line feed; a view and not a copy. */
 export function lineIn(bytes: Buffer, { begin, end }: Place): Buffer {
   return bytes.subarray(Math.min(begin + hashLength + 1, end), end);
 }

@@ -47,7 +47,10 @@ export function recover({
   return { written: sound(written), acked, ledger: stored?.ledger, storedBytes };
 }
 
-/** Records before the first segment were sealed, because segments are removed only then. */
+/**
+ * The later of two positions. Records before the first segment are sealed, because segments are
+ * removed only then.
+ */
 function later(
   one: SpoolPosition | undefined,
   other: SpoolPosition | undefined,

@@ -38,7 +38,9 @@ export function segmentsIn(folder: string): Segment[] {
     });
 }
 
-/** A place in a segment: the next record there, and the offset at which it begins. */
+/**
+ * A place in a segment: the number of the next record, and the offset at which the record begins.
+ */
 export interface SegmentPlace {
   readonly record: number;
   readonly offset: number;

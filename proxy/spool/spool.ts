@@ -128,7 +128,7 @@ export class Spool {
     this.#onWritten = listener;
   }
 
-  /** Writes a record, or rejects with `evidence.seal_failed` and keeps nothing of it. */
+  /** Writes a record, or rejects with `evidence.seal_failed` and stores no part of the record. */
   append(record: SpoolRecord): Promise<void> {
     const text = canonicalJson(record);
     const bytes = Buffer.byteLength(text);
@@ -169,7 +169,7 @@ export class Spool {
 
   /** Writes a batch; `undo` removes it again if the disk fails to store it. */
   #write(batch: readonly Waiting[]): { readonly block: Block; readonly undo: () => void } {
-    // A removed file can still be written, but no process would ever read it.
+    // Writing to a removed file would succeed, but no process could read the file.
     const { nlink, size } = fs.fstatSync(this.#fd);
     const isChanged = nlink > 0 && size !== this.#segment.bytes;
     if (nlink === 0) this.#renew();

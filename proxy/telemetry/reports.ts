@@ -6,7 +6,7 @@ import type { Spool } from '../spool/spool.ts';
 import type { DecisionMetrics } from './decision-metrics.ts';
 
 const everyMs = 10_000;
-/** Changes come in bursts; one report covers them all. */
+/** Changes arrive in bursts, which one report can cover. */
 const afterChangeMs = 100;
 /** An operator may be waiting for the confirmation of a kill switch. */
 const afterKillSwitchMs = 0;

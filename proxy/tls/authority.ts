@@ -24,8 +24,8 @@ export interface Authority {
    */
   readonly notAfterMs: number;
   /**
-   * Why no leaf is minted for a host now: the name constraints exclude it, or too many new hosts
-   * came at once. Checked before the CONNECT is answered.
+   * Why no leaf is minted for a host now: the name constraints exclude the host, or too many new
+   * hosts arrived at once. Checked before the CONNECT is answered.
    */
   refusal(host: string): GatewayError | undefined;
   /** `host` is canonical, as `normaliseHost` makes it. Throws for hosts that are not permitted. */
@@ -56,7 +56,7 @@ export function loadAuthority(options: AuthorityOptions): Authority {
   const { clock, permitted } = options;
   const stored = openAuthority(options);
   const takeNewHost = budget(clock);
-  // One key for all leaves, in memory only: it lives as long as this process.
+  // All leaves share one key, which is in memory only and lives as long as this process.
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const publicKey = createPublicKey(privateKey);
   const key = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();

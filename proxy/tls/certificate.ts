@@ -34,7 +34,7 @@ interface Validity {
   readonly notAfterMs: number;
 }
 
-/** The signer: the authority's key and the name in its certificate. */
+/** The signer: the authority's key, and the name in the authority's certificate. */
 interface Issuer {
   readonly key: KeyObject;
   readonly commonName: string;
@@ -208,7 +208,7 @@ function authorityKeyIdentifier(publicKey: KeyObject): Node {
   return sequence(primitiveContext(0, keyIdentifier(publicKey)));
 }
 
-/** RFC 7093 section 2, method 4: a hash over the whole SubjectPublicKeyInfo, 160 bits of it. */
+/** RFC 7093 section 2, method 4: the first 160 bits of a hash over the SubjectPublicKeyInfo. */
 function keyIdentifier(publicKey: KeyObject): string {
   const spki = publicKey.export({ type: 'spki', format: 'der' });
   return createHash('sha256').update(spki).digest().subarray(0, 20).toString('latin1');

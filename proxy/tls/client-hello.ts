@@ -1,6 +1,9 @@
 /** The plain-text contents of a ClientHello. */
 export interface ClientHello {
-  /** The name in the SNI extension (RFC 6066 section 3), as sent; undefined when there is none. */
+  /**
+   * The name in the SNI extension (RFC 6066 section 3), as sent; undefined if there is no such
+   * extension.
+   */
   readonly serverName: string | undefined;
   /** True if there is an ECH or ESNI extension; real ECH and GREASE look alike. */
   readonly isEncrypted: boolean;
@@ -168,7 +171,7 @@ function readExtensions(bytes: Buffer): ClientHello | undefined {
   while (!fields.isAtEnd) {
     const type = fields.number(2);
     const data = fields.vector(2);
-    // RFC 8446 section 4.2: no extension twice; parsers differ in which one they read.
+    // RFC 8446 section 4.2 forbids duplicate extensions; parsers differ in which one they read.
     if (data === undefined || seen.has(type)) return undefined;
     seen.add(type);
     isEncrypted ||= encryptedHelloExtensions.has(type);

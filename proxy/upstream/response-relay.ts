@@ -20,7 +20,7 @@ interface RelaySettings {
 
 const nothing = Buffer.alloc(0);
 
-/** Relays one response from an upstream to the agent, and reports once how that ended. */
+/** Relays one response from an upstream to the agent, and reports once how the relay ended. */
 export class ResponseRelay implements Dispatcher.DispatchHandler {
   readonly #res: ServerResponse;
   readonly #options: ForwardOptions;

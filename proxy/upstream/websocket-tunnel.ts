@@ -230,7 +230,7 @@ class WebSocketTunnel {
       this.#notOpened({ failure: 'client_gone', detail: 'The agent went away.' });
       return;
     }
-    // Both halves end, because an upstream that keeps sending would keep the other one open.
+    // Closes both halves, because an upstream that keeps sending would keep the other half open.
     this.#upstream.destroySoon();
     this.#settle();
   };
