@@ -17,7 +17,7 @@ function trustUpstreams({ certPem }: Authority): void {
 }
 
 /**
- * Makes the agent also trust the upstreams, because passthrough tunnels show it the upstreams' own
+ * Makes the agent also trust the upstreams, because passthrough tunnels present the upstreams' own
  * certificates.
  */
 function agentSettings({ proxyUrl, caPath }: Sidecar, { certPem }: Authority) {

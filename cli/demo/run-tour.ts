@@ -47,7 +47,7 @@ async function runStep(number: number, step: Step, world: World, print: Print): 
 
 /**
  * Verifies the ledger, then changes one row in the database and checks that verification reports
- * it.
+ * this row.
  */
 async function tamper(world: World, { sql }: Platform, print: Print): Promise<boolean> {
   const clean = await world.verifyLedger();

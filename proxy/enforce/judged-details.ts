@@ -78,7 +78,10 @@ export function withJudged(
   };
 }
 
-/** Undefined without a verified snapshot; the refusal itself then states that it is missing. */
+/**
+ * Undefined without a verified snapshot; the refusal itself then states that the snapshot is
+ * missing.
+ */
 function judgedOrNone(facts: CallFacts, deps: JudgedDeps): Judged | undefined {
   try {
     return judge(facts, deps);

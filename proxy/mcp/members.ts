@@ -15,8 +15,8 @@ const matches = (form: RegExp) => (value: JsonValue) =>
 const callId = matches(/^[\w.:-]{1,128}$/);
 
 /**
- * The members of `_meta` that are forwarded unjudged; all others are judged. They are outside the
- * action digest, because they differ from call to call or repeat the handshake.
+ * The members of `_meta` that are forwarded unjudged, outside the action digest, because they
+ * differ from call to call or repeat the handshake. All others are judged.
  */
 export const unjudgedMeta: Readonly<Record<string, Unjudged>> = {
   progressToken: {

@@ -6,7 +6,7 @@ const waitMsMax = 250;
 /**
  * The event streams of MCP sessions that agents are opening. A server's question on such a stream
  * may be lost if a call overtakes the GET that opens the stream, so requests of the session wait
- * briefly until it is open.
+ * briefly until the stream is open.
  */
 export class StreamOpenings {
   readonly #bySession = new Map<string, Promise<unknown>>();
