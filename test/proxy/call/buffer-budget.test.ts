@@ -46,7 +46,7 @@ function send(path: string, bytes: number, whole = true) {
   return { req, answer };
 }
 
-it('refuses a body beyond the bytes of all calls, and accepts it when they are released', async () => {
+it('refuses a body that exceeds the memory budget of all calls, and accepts it after memory is released', async () => {
   const first = send('/hold', 80_000);
   await until(() => held.length === 1);
   expect(budget.used).toBe(80_000);
@@ -59,7 +59,7 @@ it('refuses a body beyond the bytes of all calls, and accepts it when they are r
   expect(await send('/', 30_000).answer).toBe('read');
 });
 
-it('releases the bytes of a call whose client goes away in its body, and while it is held', async () => {
+it('releases the memory of a call if its client disconnects, within the body or while the call is held', async () => {
   const partial = send('/', 50_000, false);
   await until(() => budget.used === 49_999);
   partial.req.destroy();

@@ -37,7 +37,7 @@ describe('StoppableCalls', () => {
     expect(ended.abort.signal.aborted).toBe(false);
   });
 
-  it('aborts every call on a revocation and names it', () => {
+  it('aborts every call on a revocation, and reports the revocation as the cause', () => {
     const live = new StoppableCalls();
     const running = call('bank.pay');
     live.add(running);

@@ -28,7 +28,7 @@ it.each([
   ['the IPv6 loopback', '[::1]:9000', '127.0.0.1:9000'],
   ['the port of https', 'api.example', 'api.example:8443'],
   ['the same host and other tools', 'api.example', 'api.example'],
-])('warns if a credential is bound to %s', (_what, bound, host) => {
+])('a warning is logged if a credential is bound to %s', (_what, bound, host) => {
   const { missing, warned } = reporting([['other', 'other.example', bound]]);
   missing.report({ ...binding, host }, { tool: 'payments.refund', status: 200 });
   expect(warned).toEqual([{ binding: 'pay', host, credential_host: bound, status: 200 }]);
@@ -36,7 +36,7 @@ it.each([
 
 it.each<readonly [string, readonly Bound[], string]>([
   [
-    'whose tools match the tool, before one on another port',
+    'whose tools match, rather than one on another port',
     [
       ['mcp.crm.', '127.0.0.1:9100'],
       ['payments.', '127.0.0.1:9000'],
@@ -44,7 +44,7 @@ it.each<readonly [string, readonly Bound[], string]>([
     '127.0.0.1:9000',
   ],
   [
-    'whose tools match the tool, before one on the same port',
+    'whose tools match, rather than one on the same port',
     [
       ['mcp.crm.', '127.0.0.1:9000'],
       ['payments.', '127.0.0.1:9100'],
@@ -60,35 +60,38 @@ it.each<readonly [string, readonly Bound[], string]>([
     '127.0.0.1:9000',
   ],
   [
-    'of the nearest name, if tools and port do not decide',
+    'with the nearest host name, if tools and port of both match',
     [
       ['payments.', 'api.example:9000'],
       ['payments.', '127.0.0.1:9000'],
     ],
     '127.0.0.1:9000',
   ],
-])('names the host of the credential %s', (_what, credentials, nearest) => {
+])('the warning names the host of the credential %s', (_what, credentials, nearest) => {
   const { missing, warned } = reporting(credentials);
   missing.report({ ...binding, host: 'localhost:9000' }, { tool: 'payments.refund', status: 200 });
   expect(warned).toMatchObject([{ credential_host: nearest }]);
 });
 
-it('names a credential for the tool on any host if the upstream answers 401', () => {
+it('the warning names a credential for the tool on any host if the upstream answers 401', () => {
   const { missing, warned } = reporting([['payments.', 'api.example']]);
   missing.report(binding, { tool: 'payments.refund', status: 401 });
   expect(warned).toMatchObject([{ credential_host: 'api.example' }]);
 });
 
-it.each([401, 403])('warns without a near credential if the upstream answers %i', (status) => {
-  const { missing, warned } = reporting([]);
-  missing.report(binding, { tool: 'payments.refund', status });
-  expect(warned).toEqual([
-    { binding: 'pay', host: '127.0.0.1:9000', credential_host: null, status },
-  ]);
-});
+it.each([401, 403])(
+  'a warning is logged if no credential exists and the upstream answers %i',
+  (status) => {
+    const { missing, warned } = reporting([]);
+    missing.report(binding, { tool: 'payments.refund', status });
+    expect(warned).toEqual([
+      { binding: 'pay', host: '127.0.0.1:9000', credential_host: null, status },
+    ]);
+  },
+);
 
 it.each([200, 404, 500, undefined])(
-  'is silent about a public upstream that answers %s',
+  'no warning is logged if the upstream answers %s and no similar credential exists',
   (status) => {
     const { missing, warned } = reporting([['other', 'other.example']]);
     missing.report(binding, { tool: 'payments.refund', status });
@@ -96,7 +99,7 @@ it.each([200, 404, 500, undefined])(
   },
 );
 
-it('warns once a minute for each binding', () => {
+it('the warning is logged at most once a minute for each binding', () => {
   const { missing, warned, clock } = reporting([]);
   for (let count = 0; count < 10; count++)
     missing.report(binding, { tool: 'payments.refund', status: 401 });
@@ -107,7 +110,7 @@ it('warns once a minute for each binding', () => {
   expect(warned).toHaveLength(3);
 });
 
-it('does not concern unbound hosts and hosts that are passed through', () => {
+it('unbound hosts and passthrough hosts never lack a credential', () => {
   expect(lacksCredential(undefined, undefined)).toBe(false);
   expect(lacksCredential({ ...binding, protocol: 'passthrough' }, undefined)).toBe(false);
   expect(lacksCredential(binding, undefined)).toBe(true);

@@ -51,7 +51,7 @@ function hold(tool = 'pay.out') {
 }
 
 describe('a held call', () => {
-  it('is answered when a kill switch that blocks it is armed', async () => {
+  it('is refused when a kill switch that blocks it is armed', async () => {
     const { outcome } = hold();
     const refused = expect(outcome).rejects.toMatchObject({ code: 'runtime.kill_switch' });
     await tenant.publish('kill_switches', {
@@ -60,7 +60,7 @@ describe('a held call', () => {
     await refused;
   });
 
-  it('is answered when its sidecar is revoked', async () => {
+  it('is refused when its sidecar is revoked', async () => {
     const { outcome } = hold();
     const refused = expect(outcome).rejects.toMatchObject({ code: 'sidecar.revoked' });
     await tenant.publish('revocations', { jtis: [], agentIds: [], sidecarIds: [sidecarId] });

@@ -33,19 +33,19 @@ it.each([
     'localhost:9000',
   ],
   [
-    'the same host before another on the same port',
+    'the same host, rather than another on the same port',
     'pay.example:9000',
     ['pax.example:9000', 'pay.example:9443'],
     'pay.example:9443',
   ],
   [
-    'a host spelled alike on the same port',
+    'a host with a similar name on the same port',
     'pay.example:443',
     ['other.example', 'pey.example'],
     'pey.example',
   ],
   [
-    'a host spelled alike before any other on the same port',
+    'a host with a similar name, rather than another on the same port',
     'pay.example:9000',
     ['other.test:9000', 'pey.example:9000'],
     'pey.example:9000',
@@ -64,7 +64,7 @@ it.each([
   });
 });
 
-it('a refusal on an unbound host names no other host on the default port of HTTPS', () => {
+it('a refusal on an unbound host names no dissimilar host if the port is 443', () => {
   expect(judged('pay.test:443', [http('b', 'crm.example')]).nearest).toBeUndefined();
 });
 

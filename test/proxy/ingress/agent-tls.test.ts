@@ -86,20 +86,20 @@ async function curl(args: readonly string[]): Promise<{ readonly status: number 
 
 const old = 'DEFAULT:@SECLEVEL=0';
 
-describe('a failed handshake with an agent is reported once, with its reason', () => {
+describe('a failed TLS handshake with an agent', () => {
   it.each<[string, ConnectionOptions, RegExp]>([
     [
-      'TLS 1.1 at most',
+      'supports TLS 1.1 at most',
       { maxVersion: 'TLSv1.1', minVersion: 'TLSv1', ciphers: old },
       /unsupported protocol/,
     ],
     [
-      'no cipher in common',
+      'supports no common cipher',
       { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES128-GCM-SHA256' },
       /no shared cipher/,
     ],
-    ['nothing but HTTP/2', { ALPNProtocols: ['h2'] }, /no application protocol/],
-  ])('%s', async (_what, options, reason) => {
+    ['offers only HTTP/2', { ALPNProtocols: ['h2'] }, /no application protocol/],
+  ])('is reported once with its reason if the agent %s', async (_what, options, reason) => {
     const { proxy, lines } = await logged();
     const result = await handshake(proxy, 'a.example:443', { servername: 'a.example', ...options });
     expect(result).toBeInstanceOf(Error);
@@ -114,7 +114,7 @@ describe('a failed handshake with an agent is reported once, with its reason', (
     expect(proxy.exchanges).toEqual([]);
   });
 
-  it('names the certificate file that an agent without trust in the sidecar needs', async () => {
+  it('is reported with the CA file to install if the agent does not trust the sidecar', async () => {
     const { proxy, lines } = await logged();
     const args = ['--silent', '--max-time', '10', '--proxy', proxy.url, 'https://a.example/'];
     const { status } = await curl(args);
@@ -126,10 +126,14 @@ describe('a failed handshake with an agent is reported once, with its reason', (
   });
 
   it.each([
-    ['a hello that is none', Buffer.from('16030100050100000000', 'hex'), 'proxy.tls_failed'],
-    ['half a hello', Buffer.from('1603010200', 'hex'), 'proxy.tls_failed'],
-    ['SSH', Buffer.from('\x00SSH-2.0'), 'proxy.protocol_refused'],
-  ])('%s', async (_what, bytes, code) => {
+    [
+      'sends a malformed ClientHello',
+      Buffer.from('16030100050100000000', 'hex'),
+      'proxy.tls_failed',
+    ],
+    ['sends half a ClientHello', Buffer.from('1603010200', 'hex'), 'proxy.tls_failed'],
+    ['sends SSH', Buffer.from('\x00SSH-2.0'), 'proxy.protocol_refused'],
+  ])('is reported with its code if the agent %s', async (_what, bytes, code) => {
     const { proxy, lines } = await logged({ handshakeMs: 300 });
     const socket = await connected(proxy, 'a.example:443');
     socket.end(bytes);
@@ -139,35 +143,41 @@ describe('a failed handshake with an agent is reported once, with its reason', (
   });
 });
 
-describe('the name in TLS', () => {
+describe('TLS with an agent', () => {
   it.each([
     ['no name for an address', '127.0.0.1', undefined, 200],
     ['the same name', 'a.example', 'a.example', 200],
     ['the same name in capitals', 'a.example', 'A.EXAMPLE', 200],
     ['another name', 'a.example', 'b.example', 421],
     ['a name for an address', '127.0.0.1', 'a.example', 421],
-    ['no name for a name', 'a.example', undefined, 421],
-  ])('%s', async (_what, host, servername, status) => {
-    const upstreams = testAuthority(cleanup);
-    const port = await httpsUpstream(cleanup, upstreams, (_req, res) => res.end('ok'), host);
-    const proxy = await startProxy(cleanup, { ca: [upstreams.certPem], guard: everythingIsHere() });
-    const secured = await handshake(proxy, `${host}:${port}`, {
-      ...(servername === undefined ? {} : { servername }),
-      // The leaf is for the host of CONNECT whatever TLS is asked for.
-      checkServerIdentity: (_name, cert) => {
-        expect(cert.subjectaltname).toMatch(new RegExp(`:${host}$`));
-        return undefined;
-      },
-    });
-    expect(await ask(secured, `${host}:${port}`)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-    expect(proxy.exchanges).toHaveLength(status === 200 ? 1 : 0);
-  });
+    ['no name for a host name', 'a.example', undefined, 421],
+  ])(
+    'compares the server name with the host of CONNECT: %s',
+    async (_what, host, servername, status) => {
+      const upstreams = testAuthority(cleanup);
+      const port = await httpsUpstream(cleanup, upstreams, (_req, res) => res.end('ok'), host);
+      const proxy = await startProxy(cleanup, {
+        ca: [upstreams.certPem],
+        guard: everythingIsHere(),
+      });
+      const secured = await handshake(proxy, `${host}:${port}`, {
+        ...(servername === undefined ? {} : { servername }),
+        // The leaf is for the host of CONNECT whatever TLS is asked for.
+        checkServerIdentity: (_name, cert) => {
+          expect(cert.subjectaltname).toMatch(new RegExp(`:${host}$`));
+          return undefined;
+        },
+      });
+      expect(await ask(secured, `${host}:${port}`)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+      expect(proxy.exchanges).toHaveLength(status === 200 ? 1 : 0);
+    },
+  );
 
   it.each([
     [undefined, false],
     [['h2', 'http/1.1'], 'http/1.1'],
     [['http/1.1'], 'http/1.1'],
-  ])('ALPN %j is answered %j', async (protocols, expected) => {
+  ])('answers the ALPN offer %j with %j', async (protocols, expected) => {
     const proxy = await startProxy(cleanup);
     const secured = await handshake(proxy, 'a.example:443', {
       servername: 'a.example',
@@ -179,7 +189,7 @@ describe('the name in TLS', () => {
 
 describe('a TLS session of an agent', () => {
   it.each(['TLSv1.2', 'TLSv1.3'] as const)(
-    'is resumed for its host and no other: %s',
+    'is resumed for the same host only: %s',
     async (maxVersion) => {
       const proxy = await startProxy(cleanup);
       const hello = (host: string, session?: Buffer) =>
@@ -198,7 +208,7 @@ describe('a TLS session of an agent', () => {
 });
 
 describe('a flood of host names', () => {
-  it('is answered 429 at CONNECT and costs no certificate, while known hosts still work', async () => {
+  it('is refused with 429 at CONNECT and mints no certificate, and known hosts still work', async () => {
     const { proxy } = await logged();
     const answers: string[] = [];
     const known = await handshake(proxy, 'known.example:443', { servername: 'known.example' });
@@ -222,7 +232,7 @@ describe('a flood of host names', () => {
 });
 
 describe('TLS to a passthrough host', () => {
-  it('is not read: the agent sees the upstream’s own certificate, and no leaf is minted', async () => {
+  it('is not decrypted: the agent receives the upstream’s own certificate, and no leaf is minted', async () => {
     const { ca, cert, key } = certificateFor('models.example');
     const server = createServer({ cert, key, ALPNProtocols: ['h2'] }, (socket) => socket.end('hi'));
     const port = await listening(server, cleanup);

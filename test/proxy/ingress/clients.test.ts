@@ -63,7 +63,7 @@ interface Echoed {
   body: string;
 }
 
-describe('real clients reach http and https upstreams through the proxy', () => {
+describe('an upstream is reached through the proxy, over HTTP and HTTPS, by', () => {
   const proxyEnv = () => ({
     HTTP_PROXY: proxy.url,
     HTTPS_PROXY: proxy.url,
@@ -98,7 +98,7 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     expect(proxy.exchanges.map(({ scheme }) => scheme)).toEqual(['http', 'https']);
   });
 
-  it('undici ProxyAgent that tunnels plain http too', async () => {
+  it('undici ProxyAgent that tunnels plain HTTP, too', async () => {
     const dispatcher = new ProxyAgent({ uri: proxy.url, proxyTunnel: true });
     cleanup.add(() => dispatcher.close());
     for (const path of ['/1', '/2']) {
@@ -111,7 +111,7 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     ]);
   });
 
-  it('fetch of node with NODE_USE_ENV_PROXY', async () => {
+  it('fetch of Node with NODE_USE_ENV_PROXY', async () => {
     const program = `for (const url of process.argv.slice(1)) {
       const answer = await fetch(url, { method: 'POST', body: 'x' });
       console.log((await answer.json()).body);
@@ -125,7 +125,7 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     expect(proxy.exchanges).toHaveLength(2);
   });
 
-  it('http and https modules of node with NODE_USE_ENV_PROXY', async () => {
+  it('the http and https modules of Node with NODE_USE_ENV_PROXY', async () => {
     const program = `import http from 'node:http'; import https from 'node:https';
     for (const url of process.argv.slice(1)) {
       await new Promise((resolve) => (url.startsWith('https') ? https : http).get(url, (res) => {
@@ -141,7 +141,7 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     expect(proxy.exchanges).toHaveLength(2);
   });
 
-  it('curl, with a body behind Expect: 100-continue too', async () => {
+  it('curl with a body and Expect: 100-continue', async () => {
     const big = 'x'.repeat(200_000);
     const file = join(temporaryFolder(cleanup), 'body');
     writeFileSync(file, big);
@@ -160,7 +160,7 @@ describe('real clients reach http and https upstreams through the proxy', () => 
     expect(proxy.exchanges).toHaveLength(2);
   });
 
-  it('python, by its standard library', async () => {
+  it('the standard library of Python', async () => {
     const program = `import json, sys, urllib.request
 for url in sys.argv[1:]:
     request = urllib.request.Request(url, data=b'{"a": 1}', headers={"content-type": "application/json"})
@@ -174,9 +174,9 @@ for url in sys.argv[1:]:
 describe('the sidecar’s own host', () => {
   it.each([
     ['through the proxy', (url: string) => ['-x', url, `http://${internalHost}/manifest`]],
-    ['straight', (url: string) => ['-H', `Host: ${internalHost}`, `${url}/manifest`]],
+    ['directly', (url: string) => ['-H', `Host: ${internalHost}`, `${url}/manifest`]],
     ['over TLS', (url: string) => ['-x', url, `https://${internalHost}/manifest`]],
-  ])('is answered %s and never dialled', async (_how, args) => {
+  ])('is answered by the sidecar itself and never dialled: %s', async (_how, args) => {
     const own = await startProxy(cleanup, {
       authority: proxy.authority,
       passthrough: () => 'tunnel',
@@ -191,7 +191,7 @@ describe('the sidecar’s own host', () => {
   });
 });
 
-describe('a token', () => {
+describe('the proxy token', () => {
   it('is required if the proxy listens beyond loopback', async () => {
     await expect(proxy.ingress.listen(0, '0.0.0.0')).rejects.toThrow(/SALLYPORT_PROXY_TOKEN/);
   });
@@ -205,7 +205,7 @@ describe('a token', () => {
     ['http, bearer longer', 'http', ['--proxy-header', 'Proxy-Authorization: Bearer s3cret2'], 407],
     ['https, none', 'https', [], 407],
     ['https, password', 'https', ['-U', 'x:s3cret'], 200],
-  ])('%s', async (_what, scheme, args, status) => {
+  ])('is checked: %s', async (_what, scheme, args, status) => {
     const guarded = await startProxy(cleanup, {
       authority: proxy.authority,
       ca: [upstreams.certPem],

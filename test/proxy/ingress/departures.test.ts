@@ -9,17 +9,17 @@ beforeEach(async () => {
 });
 afterEach(() => stage.cleanup.run());
 
-describe('exceptions and departures', () => {
+describe('the ingress', () => {
   it.each([
-    ['throws', () => Promise.reject(new Error('secret detail'))],
+    ['rejects', () => Promise.reject(new Error('secret detail'))],
     [
-      'throws at once',
+      'throws',
       () => {
         throw new Error('secret detail');
       },
     ],
-    ['answers nothing', async () => {}],
-  ])('a handler that %s is answered 500 without its detail', async (_what, handle) => {
+    ['writes no response', async () => {}],
+  ])('answers 500 without details if a handler %s', async (_what, handle) => {
     const own = await startProxy(stage.cleanup, { handle: handle as () => Promise<void> });
     const answer = await raw(own.port, `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`);
     expect(statuses(answer)).toEqual([500]);
@@ -27,7 +27,7 @@ describe('exceptions and departures', () => {
     expect(answer).not.toContain('secret');
   });
 
-  it('a handler that fails within its answer breaks the connection off', async () => {
+  it('closes the connection if a handler fails during its response', async () => {
     const own = await startProxy(stage.cleanup, {
       handle: async ({ res }) => {
         res.writeHead(200, { 'content-length': '100' }).write('begin');
@@ -40,7 +40,7 @@ describe('exceptions and departures', () => {
   });
 
   it.each(['destroy', 'end'] as const)(
-    'an agent that goes away (%s) aborts its exchange',
+    'aborts the exchange of an agent that disconnects (%s)',
     async (way) => {
       let aborted = false;
       let begun = false;
@@ -61,7 +61,7 @@ describe('exceptions and departures', () => {
     },
   );
 
-  it('a signal requested after the end is already aborted', async () => {
+  it('provides an aborted signal to a handler that requests one after the agent disconnected', async () => {
     let state: boolean | undefined;
     const own = await startProxy(stage.cleanup, {
       handle: async (exchange) => {
@@ -79,7 +79,7 @@ describe('exceptions and departures', () => {
     expect(state).toBe(true);
   });
 
-  it('closing waits for calls in flight and accepts no more', async () => {
+  it('waits for calls in flight when it closes, and accepts no new ones', async () => {
     let release = () => {};
     const own = await startProxy(stage.cleanup, {
       handle: async ({ res }) => {
@@ -102,7 +102,7 @@ describe('exceptions and departures', () => {
     await closed;
   });
 
-  it('closing ends calls that exceed the grace period', async () => {
+  it('ends calls that exceed the grace period when it closes', async () => {
     const own = await startProxy(stage.cleanup, { handle: () => new Promise(() => {}) });
     const answer = raw(own.port, `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`);
     await new Promise((resolve) => setTimeout(resolve, 30));

@@ -18,7 +18,7 @@ describe('a hostile request', () => {
       invalid,
     ],
     [
-      'both, the other way round',
+      'both Transfer-Encoding and Content-Length, in that order',
       () =>
         `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n`,
       invalid,
@@ -51,7 +51,7 @@ describe('a hostile request', () => {
       invalid,
     ],
     [
-      'a Content-Length beyond numbers',
+      'a Content-Length beyond the number range',
       () =>
         `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}Content-Length: 99999999999999999999\r\n\r\na`,
       invalid,
@@ -145,7 +145,7 @@ describe('a hostile request', () => {
       () => `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}${stage.host()}\r\n`,
       invalid,
     ],
-    ['a Host that is none', () => `GET ${stage.target()} HTTP/1.1\r\nHost: a b\r\n\r\n`, invalid],
+    ['a malformed Host', () => `GET ${stage.target()} HTTP/1.1\r\nHost: a b\r\n\r\n`, invalid],
     [
       'another Host',
       () => `GET ${stage.target()} HTTP/1.1\r\nHost: other.example\r\n\r\n`,
@@ -268,22 +268,19 @@ describe('a hostile request', () => {
     '5\nhello',
     'fffffffffffffffff\r\nh',
     '5\r\nhelloX',
-  ])(
-    'a chunk that is malformed (%j) ends the connection and the request at the upstream',
-    async (chunk) => {
-      const head = `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}Transfer-Encoding: chunked\r\n\r\n`;
-      const answer = await raw(
-        stage.proxy.port,
-        `${head}${chunk}\r\n0\r\n\r\nGET ${stage.target('/smuggled')} HTTP/1.1\r\n${stage.host()}\r\n`,
-      );
-      expect(answer).toBe('');
-      await until(() => stage.proxy.outcomes.length === 1);
-      expect(stage.proxy.outcomes[0]?.failure).toBe('client_gone');
-      expect(stage.seen).toEqual([]);
-    },
-  );
+  ])('with the malformed chunk %j is ended, also at the upstream', async (chunk) => {
+    const head = `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}Transfer-Encoding: chunked\r\n\r\n`;
+    const answer = await raw(
+      stage.proxy.port,
+      `${head}${chunk}\r\n0\r\n\r\nGET ${stage.target('/smuggled')} HTTP/1.1\r\n${stage.host()}\r\n`,
+    );
+    expect(answer).toBe('');
+    await until(() => stage.proxy.outcomes.length === 1);
+    expect(stage.proxy.outcomes[0]?.failure).toBe('client_gone');
+    expect(stage.seen).toEqual([]);
+  });
 
-  it('a second request smuggled behind a refused one is not answered', async () => {
+  it('that is refused does not get a smuggled second request answered', async () => {
     const bytes = `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET ${stage.target('/smuggled')} HTTP/1.1\r\n${stage.host()}\r\n`;
     const answer = await raw(stage.proxy.port, bytes);
     expect(statuses(answer)).toEqual([400]);

@@ -15,14 +15,14 @@ beforeEach(async () => {
 });
 afterEach(() => stage.cleanup.run());
 
-describe('inside a CONNECT', () => {
+describe('a request inside a CONNECT tunnel', () => {
   it.each([
     ['another Host', 'Host: other.example', '/', 'proxy.host_mismatch'],
     ['another port', 'Host: a.example:8443', '/', 'proxy.host_mismatch'],
     ['no Host', 'X: y', '/', 'proxy.request_invalid'],
-    ['absolute form', 'Host: a.example', 'https://a.example/', 'proxy.request_invalid'],
-    ['CONNECT again', 'Host: a.example', 'CONNECT', 'proxy.request_invalid'],
-  ])('%s is refused', async (_what, header, path, code) => {
+    ['a target in absolute form', 'Host: a.example', 'https://a.example/', 'proxy.request_invalid'],
+    ['a second CONNECT', 'Host: a.example', 'CONNECT', 'proxy.request_invalid'],
+  ])('is refused with %s', async (_what, header, path, code) => {
     const secure = await stage.secured(await stage.connected('a.example:443'), 'a.example');
     const line = path === 'CONNECT' ? 'CONNECT a.example:443' : `GET ${path}`;
     const answer = await exchange(secure, `${line} HTTP/1.1\r\n${header}\r\n\r\n`);
@@ -31,9 +31,9 @@ describe('inside a CONNECT', () => {
   });
 
   it.each([
-    ['another SNI', 'b.example'],
+    ['a different SNI', 'b.example'],
     ['no SNI', ''],
-  ])('%s than CONNECT is refused with 421, whatever Host says', async (_what, servername) => {
+  ])('is refused with 421 if TLS has %s, whatever the Host header', async (_what, servername) => {
     for (const name of ['a.example', 'b.example']) {
       const secure = await stage.secured(await stage.connected('a.example:443'), servername);
       const answer = await exchange(secure, `GET / HTTP/1.1\r\nHost: ${name}\r\n\r\n`);
@@ -42,7 +42,7 @@ describe('inside a CONNECT', () => {
     expect(stage.proxy.exchanges).toEqual([]);
   });
 
-  it('the host is the same however it is written', async () => {
+  it('matches the host of CONNECT in any spelling', async () => {
     const own = await startProxy(stage.cleanup, {
       authority: stage.proxy.authority,
       handle: async ({ host: name, port: to, res }) => {
@@ -57,7 +57,7 @@ describe('inside a CONNECT', () => {
     expect(answer).toContain('<a.example:443>');
   });
 
-  it('an IP address needs no SNI', async () => {
+  it('needs no SNI if the host is an IP address', async () => {
     const upstreams = testAuthority(stage.cleanup);
     const to = await httpsUpstream(stage.cleanup, upstreams, (_req, res) => res.end('secure'));
     const own = await startProxy(stage.cleanup, {
@@ -72,7 +72,7 @@ describe('inside a CONNECT', () => {
     expect(answer).toContain('secure');
   });
 
-  it('ALPN answers http/1.1, and a client that speaks h2 alone is closed', async () => {
+  it('uses HTTP/1.1 by ALPN, and a client that offers only h2 is disconnected', async () => {
     const secure = await stage.secured(await stage.connected('a.example:443'), 'a.example', [
       'h2',
       'http/1.1',
@@ -85,17 +85,17 @@ describe('inside a CONNECT', () => {
 
   it.each([
     ['SSH', 'SSH-2.0-x\r\n', /request_invalid/],
-    ['bytes', '\x00\x01\x02', /^$/],
-    ['a broken handshake', '\x16\x03\x01\xff\xff\xff', /^[^H]*$/],
+    ['binary data', '\x00\x01\x02', /^$/],
+    ['a malformed TLS handshake', '\x16\x03\x01\xff\xff\xff', /^[^H]*$/],
     ['SMTP', 'ehlo me\r\n', /^$/],
-  ])('%s is closed', async (_what, bytes, answer) => {
+  ])('that is neither HTTP nor TLS closes the connection: %s', async (_what, bytes, answer) => {
     const own = await startProxy(stage.cleanup, { limits: { handshakeMs: 200 } });
     const socket = await stage.connected('a.example:443', own.port);
     expect(await exchange(socket, bytes)).toMatch(answer);
     expect(own.exchanges).toEqual([]);
   });
 
-  it('the ClientHello may follow CONNECT in pieces', async () => {
+  it('is accepted if the ClientHello arrives in pieces', async () => {
     const own = await startProxy(stage.cleanup, {
       authority: stage.proxy.authority,
       handle: async ({ res }) => {
@@ -118,7 +118,7 @@ describe('inside a CONNECT', () => {
     );
   });
 
-  it('plain HTTP is read under the same rules', async () => {
+  it('over plain HTTP is checked by the same rules', async () => {
     const ok = await stage.connected(`127.0.0.1:${stage.port}`);
     expect(await exchange(ok, `GET /plain HTTP/1.1\r\n${stage.host()}${close}\r\n`)).toContain(
       'upstream',

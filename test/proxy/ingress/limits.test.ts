@@ -9,15 +9,15 @@ beforeEach(async () => {
 });
 afterEach(() => stage.cleanup.run());
 
-describe('time and number', () => {
-  it('a head that does not arrive is answered 408', async () => {
+describe('the limits of the ingress', () => {
+  it('answer 408 to a request head that does not arrive in time', async () => {
     const own = await startProxy(stage.cleanup, { limits: { headMs: 100 } });
     const [started, silent] = await Promise.all([raw(own.port, 'GET http://a'), raw(own.port, '')]);
     expect(codes(started)).toEqual(['proxy.request_timeout']);
     expect(codes(silent)).toEqual(['proxy.request_timeout']);
   });
 
-  it('a handshake that does not arrive is closed', async () => {
+  it('close a connection whose TLS handshake does not arrive in time', async () => {
     const own = await startProxy(stage.cleanup, { limits: { handshakeMs: 50 } });
     const socket = await stage.connected('a.example:443', own.port);
     expect(await exchange(socket, '\x16')).toBe('');
@@ -25,7 +25,7 @@ describe('time and number', () => {
     expect(await exchange(silent, '')).toBe('');
   });
 
-  it('a body that stalls is answered 408, and the upstream is released', async () => {
+  it('answer 408 to a request body that stalls, and end the upstream request', async () => {
     const own = await startProxy(stage.cleanup, { limits: { bodyIdleMs: 100 } });
     for (const length of [10, 1_000_000]) {
       const answer = await raw(
@@ -39,7 +39,7 @@ describe('time and number', () => {
     expect(stage.seen).toEqual([]);
   });
 
-  it('a slow response does not count as a stalled body', async () => {
+  it('do not count a slow response as a stalled body', async () => {
     const own = await startProxy(stage.cleanup, {
       limits: { bodyIdleMs: 50 },
       handle: async ({ req, res }) => {
@@ -55,7 +55,7 @@ describe('time and number', () => {
     expect(answer).toContain('late');
   });
 
-  it('connections beyond the limit are refused until others close', async () => {
+  it('refuse connections above the maximum until others close', async () => {
     const own = await startProxy(stage.cleanup, { limits: { connectionsMax: 2 } });
     const first = connect(own.port, '127.0.0.1');
     const second = await stage.connected('a.example:443', own.port);

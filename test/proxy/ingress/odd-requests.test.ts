@@ -10,13 +10,13 @@ beforeEach(async () => {
 afterEach(() => stage.cleanup.run());
 
 describe('an odd but harmless request', () => {
-  it('chunk extensions and trailers are dropped', async () => {
+  it('is forwarded without its chunk extensions and trailers', async () => {
     const bytes = `POST ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n5;a=b\r\nhello\r\n0\r\nX-T: 1\r\n\r\n`;
     expect(statuses(await raw(stage.proxy.port, bytes))).toEqual([200]);
     expect(stage.seen).toEqual(['POST / hello']);
   });
 
-  it('HTTP/1.0 without Host is accepted', async () => {
+  it('in HTTP/1.0 without Host is accepted', async () => {
     expect(
       statuses(await raw(stage.proxy.port, `GET ${stage.target('/old')} HTTP/1.0\r\n\r\n`)),
     ).toEqual([200]);
@@ -28,7 +28,7 @@ describe('an odd but harmless request', () => {
     ['a query without path', '?a=1', '/?a=1'],
     ['dot segments', '/a/../b', '/a/../b'],
     ['encoded bytes', '/%2e%2E/%00', '/%2e%2E/%00'],
-  ])('%s: the target arrives exactly as sent', async (_what, path, arrives) => {
+  ])('reaches the upstream with an unchanged target: %s', async (_what, path, arrives) => {
     await raw(
       stage.proxy.port,
       `GET ${stage.target(path)} HTTP/1.1\r\n${stage.host()}${close}\r\n`,
@@ -36,7 +36,7 @@ describe('an odd but harmless request', () => {
     expect(stage.seen).toEqual([`GET ${arrives} `]);
   });
 
-  it('a body on GET is carried with its framing', async () => {
+  it('that is a GET with a body is forwarded with its body', async () => {
     await raw(
       stage.proxy.port,
       `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}Content-Length: 2\r\n\r\nhi`,
@@ -44,7 +44,7 @@ describe('an odd but harmless request', () => {
     expect(stage.seen).toEqual(['GET / hi']);
   });
 
-  it('another expectation is refused with 417', async () => {
+  it('with an unknown expectation is refused with 417', async () => {
     const answer = await raw(
       stage.proxy.port,
       `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}${close}Expect: magic\r\n\r\n`,
@@ -53,8 +53,8 @@ describe('an odd but harmless request', () => {
   });
 });
 
-describe('pipelining', () => {
-  it('requests are handled one after the other and answered in order', async () => {
+describe('pipelined requests', () => {
+  it('are handled one after the other and answered in order', async () => {
     const order: string[] = [];
     const own = await startProxy(stage.cleanup, {
       handle: async ({ target: path, res }) => {
@@ -72,20 +72,20 @@ describe('pipelining', () => {
     expect(order).toEqual(['begin /0', 'end /0', 'begin /1', 'end /1', 'begin /2', 'end /2']);
   });
 
-  it('more requests than the queue holds end the connection', async () => {
+  it('close the connection if there are more than the queue holds', async () => {
     const own = await startProxy(stage.cleanup, { handle: () => new Promise(() => {}) });
     const request = `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`;
     expect(await raw(own.port, request.repeat(200))).toBe('');
   });
 
-  it('requests behind a refused one are not handled', async () => {
+  it('are not handled after a refused one', async () => {
     const bytes = `GET / HTTP/1.1\r\n${stage.host()}\r\nGET ${stage.target('/second')} HTTP/1.1\r\n${stage.host()}\r\n`;
     expect(statuses(await raw(stage.proxy.port, bytes))).toEqual([400]);
     expect(stage.seen).toEqual([]);
   });
 
   it.each(['', 'Content-Length: 0\r\n'])(
-    'an offer of h2c without a body closes the connection after its answer: %j',
+    'are not handled after an offer of h2c without a body, whose response closes the connection: %j',
     async (length) => {
       const handled: string[] = [];
       const own = await startProxy(stage.cleanup, {
@@ -106,7 +106,7 @@ describe('pipelining', () => {
     },
   );
 
-  it('an offer of h2c is ignored: body and all, and the connection is used again', async () => {
+  it('are handled after a request with a body whose offer of h2c is ignored', async () => {
     const offer =
       'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
     const got: string[] = [];
@@ -127,7 +127,7 @@ describe('pipelining', () => {
     expect(got).toEqual(['first', 'second']);
   });
 
-  it('a CONNECT behind an unanswered request ends the connection', async () => {
+  it('close the connection if a CONNECT follows an unanswered request', async () => {
     const own = await startProxy(stage.cleanup, { handle: () => new Promise(() => {}) });
     const bytes = `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\nCONNECT 127.0.0.1:${stage.port} HTTP/1.1\r\n${stage.host()}\r\n`;
     expect(await raw(own.port, bytes)).toBe('');

@@ -91,7 +91,7 @@ const alert = (description: number) =>
 const big = (bytes: number) => helloMessage({ sni: host, extensions: [[21, Buffer.alloc(bytes)]] });
 
 describe('TLS in a tunnel', () => {
-  it('passes with the name of the CONNECT, whatever the client; the name is reported', async () => {
+  it('is forwarded if its SNI equals the host of CONNECT, and the SNI is reported', async () => {
     const authority = testAuthority(cleanup);
     port = await httpsUpstream(cleanup, authority, (_req, res) => res.end('hello'), host);
     const requestTls = { ca: authority.certPem };
@@ -104,7 +104,7 @@ describe('TLS in a tunnel', () => {
     expect(end.refusal).toBeUndefined();
   });
 
-  it('is refused with another name, which could mean another host behind the same address', async () => {
+  it('is refused if its SNI names another host, which the same address could serve', async () => {
     const socket = await opened();
     const secured = connectTls({ socket, servername: 'other.example', ca: [] });
     const [error] = await once(secured, 'error');
@@ -114,11 +114,11 @@ describe('TLS in a tunnel', () => {
   });
 
   it.each([
-    ['no name', clientHello(), 'proxy.sni_missing', 112],
-    ['another name', clientHello({ sni: 'evil.example' }), 'proxy.sni_mismatch', 112],
-    ['a name below', clientHello({ sni: `a.${host}` }), 'proxy.sni_mismatch', 112],
-    ['a NUL in its name', clientHello({ sni: `${host}\0` }), 'proxy.sni_mismatch', 112],
-    ['an address as name', clientHello({ sni: '127.0.0.1' }), 'proxy.sni_mismatch', 112],
+    ['no SNI', clientHello(), 'proxy.sni_missing', 112],
+    ['another host in SNI', clientHello({ sni: 'evil.example' }), 'proxy.sni_mismatch', 112],
+    ['a subdomain in SNI', clientHello({ sni: `a.${host}` }), 'proxy.sni_mismatch', 112],
+    ['a NUL in SNI', clientHello({ sni: `${host}\0` }), 'proxy.sni_mismatch', 112],
+    ['an IP address in SNI', clientHello({ sni: '127.0.0.1' }), 'proxy.sni_mismatch', 112],
     [
       'Encrypted Client Hello',
       clientHello({ sni: host, extensions: [[0xfe0d, Buffer.from([0, 0, 1, 0, 1, 7])]] }),
@@ -132,19 +132,19 @@ describe('TLS in a tunnel', () => {
       40,
     ],
     [
-      'two names',
+      'two names in SNI',
       clientHello({ extensions: [sniExtension(host, 'evil.example')] }),
       'proxy.tls_hello_invalid',
       40,
     ],
     [
-      'two extensions with names',
+      'two SNI extensions',
       clientHello({ sni: host, extensions: [sniExtension('evil.example')] }),
       'proxy.tls_hello_invalid',
       40,
     ],
     [
-      'a second hello behind the first',
+      'a second ClientHello after the first',
       inRecords(
         Buffer.concat([helloMessage({ sni: host }), helloMessage({ sni: 'evil.example' })]),
       ),
@@ -152,14 +152,14 @@ describe('TLS in a tunnel', () => {
       40,
     ],
     ['an empty record', Buffer.from([0x16, 3, 1, 0, 0]), 'proxy.tls_hello_invalid', 40],
-    ['an older version', Buffer.from([0x16, 2, 0, 0, 1, 1]), 'proxy.tls_hello_invalid', 40],
+    ['an older record version', Buffer.from([0x16, 2, 0, 0, 1, 1]), 'proxy.tls_hello_invalid', 40],
     [
-      'another message first',
+      'another message before the ClientHello',
       inRecords(Buffer.from([2, 0, 0, 1, 0])),
       'proxy.tls_hello_invalid',
       40,
     ],
-    ['a hello above 32 KiB', inRecords(big(40_000)), 'proxy.tls_hello_too_large', 40],
+    ['a ClientHello above 32 KiB', inRecords(big(40_000)), 'proxy.tls_hello_too_large', 40],
     ['endless tiny records', inRecords(big(32_000), 1), 'proxy.tls_hello_too_large', 40],
     [
       'another protocol',
@@ -173,15 +173,15 @@ describe('TLS in a tunnel', () => {
 
   it.each([
     ['one byte in each record', inRecords(helloMessage({ sni: host }), 1)],
-    ['upper-case letters in its name', clientHello({ sni: 'Model.EXAMPLE' })],
-    ['a hello of several records', inRecords(big(20_000))],
-  ])('passes with %s', async (_what, bytes) => {
+    ['upper-case letters in SNI', clientHello({ sni: 'Model.EXAMPLE' })],
+    ['a ClientHello of several records', inRecords(big(20_000))],
+  ])('is forwarded with %s', async (_what, bytes) => {
     const socket = await opened();
     socket.write(bytes);
     await until(() => received.equals(bytes));
   });
 
-  it('passes with one byte in each segment, and holds all back until the name is known', async () => {
+  it('is forwarded with one byte in each segment, but not before the ClientHello is complete', async () => {
     const socket = await opened();
     socket.setNoDelay(true);
     const bytes = clientHello({ sni: host });
@@ -194,7 +194,7 @@ describe('TLS in a tunnel', () => {
     await until(() => received.equals(bytes));
   });
 
-  it('passes to an address without a name, and is refused there with one', async () => {
+  it('is forwarded to an IP address without SNI, and refused with SNI', async () => {
     const bytes = clientHello();
     const socket = await opened(`127.0.0.1:${port}`);
     socket.write(bytes);
@@ -206,7 +206,7 @@ describe('TLS in a tunnel', () => {
     });
   });
 
-  it('is refused if its hello does not arrive in time, complete or not', async () => {
+  it('is refused if no complete ClientHello arrives in time', async () => {
     proxy = await tunnelling({ limits: { handshakeMs: 100 } });
     const bytes = clientHello({ sni: host }).subarray(0, 20);
     expect(await refusedWith(bytes)).toMatchObject({ refusal: 'proxy.tls_hello_timeout' });
@@ -215,7 +215,7 @@ describe('TLS in a tunnel', () => {
     });
   });
 
-  it('is ended without a refusal when the agent leaves before its hello', async () => {
+  it('ends without a refusal if the agent disconnects before the ClientHello is complete', async () => {
     const socket = await opened();
     socket.end(clientHello({ sni: host }).subarray(0, 20));
     const end = await lastEnd();
@@ -223,7 +223,7 @@ describe('TLS in a tunnel', () => {
     expect(end.failure).toMatch(/closed before/);
   });
 
-  it('carries no answer of a server that speaks before the hello', async () => {
+  it('returns nothing that a server sends before the ClientHello', async () => {
     const banner = await listening(
       createServer((socket) => socket.write('220 mail ready\r\n')),
       cleanup,
@@ -233,7 +233,7 @@ describe('TLS in a tunnel', () => {
     expect(end).toMatchObject({ refusal: 'proxy.tls_hello_timeout', read: alert(40) });
   });
 
-  it('is read again if the server asks for a second hello', async () => {
+  it('is checked again if the server requests a second ClientHello', async () => {
     answer = helloRetryRequest();
     const [first, second] = [clientHello({ sni: host }), clientHello({ sni: 'evil.example' })];
     const earlyData = Buffer.from([0x17, 3, 3, 0, 3, 1, 2, 3]);
@@ -251,7 +251,7 @@ describe('TLS in a tunnel', () => {
 });
 
 describe('plain HTTP in a tunnel', () => {
-  it('is read call by call, with the Host of the CONNECT', async () => {
+  it('is judged call by call, and each Host must equal the host of CONNECT', async () => {
     port = await httpUpstream(cleanup, (_req, res) => res.end('plain'));
     const dispatcher = new ProxyAgent({ uri: proxy.url, proxyTunnel: true });
     const response = await request(`http://${host}:${port}/a`, { dispatcher });
@@ -265,7 +265,7 @@ describe('plain HTTP in a tunnel', () => {
     expect(String(refused)).toContain('proxy.host_mismatch');
   });
 
-  it('is refused on port 443, as is any other protocol', async () => {
+  it('is refused on port 443, like any protocol other than TLS', async () => {
     const server = createServer();
     const near = await listening(server, cleanup);
     const first = async (bytes: string) => {

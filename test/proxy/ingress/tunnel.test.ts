@@ -56,7 +56,7 @@ function open(
 }
 
 describe('a tunnel', () => {
-  it('carries any bytes both ways, half-closes as its ends do, and counts', async () => {
+  it('forwards any bytes and half-closes in both directions, and counts the bytes', async () => {
     const proxy = await tunnelling();
     const { socket, text } = await open(proxy, 'early ', true);
     socket.write('\x00\xff not http');
@@ -74,7 +74,7 @@ describe('a tunnel', () => {
     expect(proxy.exchanges).toEqual([]);
   });
 
-  it('waits for a reader that is slow, instead of filling memory', async () => {
+  it('applies backpressure to the upstream if the agent reads slowly', async () => {
     const proxy = await tunnelling();
     const { socket } = await open(proxy);
     socket.pause();
@@ -99,7 +99,7 @@ describe('a tunnel', () => {
     await until(() => received > 8 * 1024 * 1024);
   });
 
-  it('is recorded before it is dialled, and can be refused there', async () => {
+  it('is recorded before the upstream is dialled, and can be refused at that point', async () => {
     const proxy = await tunnelling({
       onTunnel: () => {
         throw new GatewayError('runtime.kill_switch');
@@ -111,7 +111,7 @@ describe('a tunnel', () => {
     expect(upstreamSockets).toEqual([]);
   });
 
-  it('can be broken off from outside while it is open', async () => {
+  it('can be closed by the sidecar while it is open', async () => {
     const proxy = await tunnelling();
     const { socket } = await open(proxy);
     const closed = new Promise((resolve) => socket.once('close', resolve));
@@ -122,7 +122,7 @@ describe('a tunnel', () => {
     await until(() => upstreamSockets[0]?.destroyed ?? false);
   });
 
-  it('is not dialled if it was broken off before it opened', async () => {
+  it('does not dial the upstream if it is closed before it opens', async () => {
     const proxy = await tunnelling({ onTunnel: (tunnel) => tunnel.close() });
     expect(await raw(proxy.port, connectTo(port))).toMatch(/^HTTP\/1\.1 50\d /);
     expect(upstreamSockets).toEqual([]);
@@ -132,8 +132,8 @@ describe('a tunnel', () => {
     ['loopback', '127.0.0.1'],
     ['metadata', '169.254.169.254'],
     ['metadata in another spelling', '0xa9.0xfea9fe'],
-    ['mapped', '[::ffff:10.0.0.1]'],
-  ])('is refused to a refused address: %s', async (_what, host) => {
+    ['an IPv4-mapped IPv6 address', '[::ffff:10.0.0.1]'],
+  ])('is refused to an address that is not allowed: %s', async (_what, host) => {
     const proxy = await tunnelling({ allowPrivate: [] });
     const answer = await raw(
       proxy.port,
@@ -144,7 +144,7 @@ describe('a tunnel', () => {
     expect((await proxy.tunnels[0]?.ended)?.failure).toBeDefined();
   });
 
-  it('is answered 502 if no host listens, and ends when it is silent for too long', async () => {
+  it('is refused with 502 if nothing listens, and ends after the idle timeout', async () => {
     const gone = new Cleanup();
     const nobody = await listening(createServer(), gone);
     await gone.run();
@@ -155,7 +155,7 @@ describe('a tunnel', () => {
     expect((await proxy.tunnels[1]?.ended)?.failure).toMatch(/silent/);
   });
 
-  it('ends for both sides when one resets it', async () => {
+  it('ends on both sides if one side resets the connection', async () => {
     const proxy = await tunnelling();
     const { socket } = await open(proxy);
     socket.removeAllListeners('error').on('error', () => {});
@@ -165,7 +165,7 @@ describe('a tunnel', () => {
     expect((await proxy.tunnels[0]?.ended)?.failure).toBeDefined();
   });
 
-  it('is not opened without the token', async () => {
+  it('is not opened without the proxy token', async () => {
     const proxy = await tunnelling({ token: 's3cret' });
     expect(await raw(proxy.port, connectTo(port))).toMatch(/^HTTP\/1\.1 407 /);
     expect(proxy.tunnels).toEqual([]);

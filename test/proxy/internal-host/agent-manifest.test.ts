@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.end());
 
-it('the manifest shows an agent no tools of other agents', async () => {
+it('the manifest lists only tools within the capabilities of the agent', async () => {
   const http = { protocol: 'http', method: 'POST', path: '/x' } as const;
   const mcp = { protocol: 'mcp', path: '/mcp' } as const;
   stage.tenant.bodies.agents = {

@@ -30,7 +30,7 @@ const get = (path: string, init: RequestInit = {}) =>
   fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, init);
 
 describe('the host inside the proxy', () => {
-  it('reports the status of an approval and nothing else about it', async () => {
+  it('reports only id, status and expiry of an approval', async () => {
     const res = await get('/approvals/12');
     expect(res.status).toBe(200);
     expect(res.headers.get('cache-control')).toBe('no-store');
@@ -41,11 +41,14 @@ describe('the host inside the proxy', () => {
     });
   });
 
-  it.each(['/approvals/13', '/approvals/999999999999999'])('knows no %s', async (path) => {
-    const res = await get(path);
-    expect(res.status).toBe(404);
-    expect(await res.json()).toMatchObject({ reason_code: 'approval.not_found' });
-  });
+  it.each(['/approvals/13', '/approvals/999999999999999'])(
+    'returns 404 for the unknown approval %s',
+    async (path) => {
+      const res = await get(path);
+      expect(res.status).toBe(404);
+      expect(await res.json()).toMatchObject({ reason_code: 'approval.not_found' });
+    },
+  );
 
   it.each([
     '/',
@@ -59,7 +62,7 @@ describe('the host inside the proxy', () => {
     '/approvals/9999999999999999',
     '/manifest/',
     '/ca.key',
-  ])('has no path %s', async (path) => {
+  ])('returns 404 for the path %s', async (path) => {
     const res = await get(path);
     expect(res.status).toBe(404);
     expect(await res.json()).toMatchObject({ reason_code: 'request.not_found' });
@@ -72,7 +75,7 @@ describe('the host inside the proxy', () => {
     expect(await certificate.text()).toBe('-----BEGIN CERTIFICATE-----\n');
   });
 
-  it('answers HEAD without a body, and no method that could change anything', async () => {
+  it('answers HEAD without a body, and refuses methods other than GET and HEAD', async () => {
     const head = await get('/manifest', { method: 'HEAD' });
     expect(head.status).toBe(200);
     expect(await head.text()).toBe('');

@@ -37,15 +37,15 @@ function build(published: PublishedTool | undefined) {
   return { drift, reports, state, observe };
 }
 
-describe('a tool that is registered', () => {
-  it('is kept if it is listed as approved', () => {
+describe('a registered tool', () => {
+  it('stays in the list if the server lists its approved form', () => {
     const { drift, observe, reports } = build(approved);
     expect(observe('Finds.')).toBe('keep');
     expect(drift.recordOf(tool)?.approvalStatus).toBe('approved');
     expect(reports).toEqual([]);
   });
 
-  it('is withheld once it changed, stops working, and is reported once per form with what it shows', () => {
+  it('is withheld and denied after a change, and each changed form is reported once with its definition', () => {
     const { drift, observe, reports } = build(approved);
     expect(observe('Finds all.')).toBe('withhold');
     expect(observe('Finds all.')).toBe('withhold');
@@ -67,20 +67,20 @@ describe('a tool that is registered', () => {
     expect(reports).toHaveLength(2);
   });
 
-  it('is reported in a few forms only, and withheld in all', () => {
+  it('is withheld in any changed form, of which at most eight are reported', () => {
     const { observe, reports } = build(approved);
     for (let form = 0; form < 1_000; form++) expect(observe(`Form ${form}`)).toBe('withhold');
     expect(reports).toHaveLength(8);
   });
 
-  it('works again once the server lists the approved form', () => {
+  it('is approved again when the server lists the approved form', () => {
     const { drift, observe } = build(approved);
     observe('Finds all.');
     expect(observe('Finds.')).toBe('keep');
     expect(drift.recordOf(tool)?.approvalStatus).toBe('approved');
   });
 
-  it('works again once its new form is approved, before it is listed again', () => {
+  it('is approved again when its new form is approved, before the server lists it again', () => {
     const { drift, observe, state } = build(approved);
     observe('Finds all.');
     state.published = { ...approved, approvedSurfaceHash: hashOf('Finds all.') };
@@ -90,13 +90,13 @@ describe('a tool that is registered', () => {
   it.each([
     ['that cannot be read', { inputSchema: 'none' }],
     ['that is longer than a report', { inputSchema: { enum: ['x'.repeat(40_000)] } }],
-  ])('is withheld in a form %s, and reported without it', (_what, more) => {
+  ])('is withheld in a form %s, and reported without that form', (_what, more) => {
     const { observe, reports } = build(approved);
     expect(observe('Finds.', more)).toBe('withhold');
     expect(reports).toMatchObject([{ kind: 'drifted', surface: undefined }]);
   });
 
-  it('is withheld if every call of it is denied', () => {
+  it('is withheld if every call to it is statically denied', () => {
     const { observe, reports, state } = build(approved);
     state.outOfReach.add(tool);
     expect(observe('Finds.')).toBe('withhold');
@@ -105,14 +105,14 @@ describe('a tool that is registered', () => {
 });
 
 describe('an unregistered tool', () => {
-  it('is kept, for policy to judge', () => {
+  it('stays in the list, because policies decide its calls', () => {
     const { drift, observe, reports } = build(undefined);
     expect(observe('Finds.')).toBe('keep');
     expect(drift.recordOf('mcp.crm.other')).toBeUndefined();
     expect(reports).toEqual([]);
   });
 
-  it('is reported as renamed once if it equals an approved tool of its server', () => {
+  it('is reported once as renamed if it equals an approved tool of the same server', () => {
     const { drift, reports } = build(approved);
     const definition = { ...shown('Finds.'), name: 'search' };
     for (let time = 0; time < 3; time++) {
@@ -129,7 +129,7 @@ describe('an unregistered tool', () => {
     ]);
   });
 
-  it('takes bounded memory in any number and displaces no tool of another server', () => {
+  it('is evicted if its server lists too many, and tools of another server are kept', () => {
     const { drift } = build(undefined);
     const outputSchema = { type: 'object' };
     drift.observe({ tool: 'mcp.good.report', definition: { name: 'report', outputSchema } });

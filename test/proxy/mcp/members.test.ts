@@ -118,13 +118,16 @@ const table = [...requests, ...notifications].flatMap(([method, members]) =>
 );
 
 describe('a member of a message', () => {
-  it.each(table)('$method $member is judged, dropped or listed', async ({ method, member }) => {
-    const message = (which: 0 | 1) => requestOf(method, { [member]: sample(member, which) });
-    const listed = passing[method]?.[member];
-    expect(await isUnjudged(message(0), message(1))).toBe(listed !== undefined);
-  });
+  it.each(table)(
+    'is judged, dropped, or listed with a reason: $method $member',
+    async ({ method, member }) => {
+      const message = (which: 0 | 1) => requestOf(method, { [member]: sample(member, which) });
+      const listed = passing[method]?.[member];
+      expect(await isUnjudged(message(0), message(1))).toBe(listed !== undefined);
+    },
+  );
 
-  it('of a method that passes has a line with the reason', () => {
+  it('of a method that needs no decision is listed with a reason', () => {
     for (const method of Object.keys(passing)) {
       const members = requests.get(method) ?? notifications.get(method) ?? new Set();
       const listed = Object.entries(passing[method] ?? {});
@@ -136,7 +139,7 @@ describe('a member of a message', () => {
   });
 
   it.each(results.flatMap((shape) => Object.keys(shape).map((member) => ({ member, shape }))))(
-    '$member of a client’s result is judged, dropped or listed',
+    'of a client’s result is judged, dropped, or listed with a reason: $member',
     async ({ member, shape }) => {
       const names = Object.keys(shape).filter((name) => name !== '_meta');
       const whole = Object.fromEntries(names.map((name) => [name, sample(name, 0)]));
@@ -153,7 +156,7 @@ describe('a member of a message', () => {
     ['a sample', { role: 'assistant', model: 'm', content: { type: 'text', text: 'yes' } }],
     ['an accepted elicitation', { action: 'accept', content: { amount: 9 } }],
     ['another result', { answer: 1 }],
-  ])('%s, as an answer of the client, is an action', async (_, result) => {
+  ])('makes the client’s response an action: %s', async (_, result) => {
     expect(await send(responseOf(result))).toMatchObject({
       kind: 'action',
       tool: 'mcp.payments/response',
@@ -162,7 +165,7 @@ describe('a member of a message', () => {
     });
   });
 
-  it('of an error is forwarded only if it is a code or a message', async () => {
+  it('of an error response is forwarded only if it is the code or the message', async () => {
     const error = { code: -1, message: 'no', data: { do: 'this' } };
     const seen = await send({ jsonrpc: '2.0', id: 1, error });
     expect(seen).toMatchObject({ kind: 'pass', what: 'mcp/response' });
@@ -186,11 +189,11 @@ const metaSamples: Readonly<Record<string, readonly [JsonValue, JsonValue, JsonV
   'io.modelcontextprotocol/logLevel': ['info', 'debug', 'all'],
 };
 
-describe('_meta', () => {
+describe('a member of _meta', () => {
   const call = (meta: JsonObject) => requestOf('tools/call', { _meta: meta });
 
   it.each(Object.keys(unjudgedMeta))(
-    '%s is outside the digest, in its own form only',
+    'is excluded from the action digest in its defined form only: %s',
     async (name) => {
       expect(unjudgedMeta[name]?.because).not.toBe('');
       // The version is compared with the header, and cannot differ alone.
@@ -209,13 +212,13 @@ describe('_meta', () => {
     'vendor/unknown',
     'ProgressToken',
     '__proto__',
-  ])('%s is judged, if no line says why not', async (name) => {
+  ])('is judged unless it is listed with a reason: %s', async (name) => {
     const of = (value: JsonValue) =>
       call(JSON.parse(`{${JSON.stringify(name)}:${JSON.stringify(value)}}`) as JsonObject);
     expect(await isUnjudged(of('a'), of('b'))).toBe(Object.hasOwn(unjudgedMeta, name));
   });
 
-  it('of a forwarded message keeps no members that would have to be judged', async () => {
+  it('is removed from a forwarded message if it would have to be judged', async () => {
     const meta = { progressToken: 1, 'vendor/account': 'a' };
     const seen = await send(requestOf('tools/list', { _meta: meta }));
     expect(JSON.parse((forwarded(seen) as { body: string }).body).params).toEqual({
@@ -224,8 +227,8 @@ describe('_meta', () => {
   });
 });
 
-describe('the parts beside the arguments', () => {
-  it('are under mcp for policies, with names of their own', async () => {
+describe('the parameters of an MCP message next to its arguments', () => {
+  it('are available to policies as members of mcp, in snake case', async () => {
     const parts = {
       _meta: { progressToken: 1, 'vendor/account': 'a' },
       task: { ttl: 5 },
@@ -257,19 +260,19 @@ describe('the parts beside the arguments', () => {
     ['_Meta', {}],
     ['inputresponses', {}],
     ['REQUESTSTATE', 's'],
-  ])('%s of another form or spelling is refused', async (member, value) => {
+  ])('are refused in another form or spelling: %s', async (member, value) => {
     for (const method of ['tools/call', 'prompts/get']) {
       const seen = await send(requestOf(method, { [member]: value }));
       expect(seen).toMatchObject({ kind: 'refusal', code: 'mcp.malformed' });
     }
   });
 
-  it('are absent for a call that has none, so that its digest does not change', async () => {
+  it('are absent for a call that sends none, so that the digest of the call does not change', async () => {
     const seen = await send(requestOf('tools/call', { _meta: { progressToken: 5 } }));
     expect(seen).toMatchObject({ kind: 'action', mcp: undefined });
   });
 
-  it('hold the headers that the binding allows, except proofs of the caller’s identity', async () => {
+  it('include the headers that the binding allows, except Authorization and Cookie', async () => {
     const headers = ['X-Account: 7', 'Authorization: Bearer own', 'X-Api-Key: k1', 'Accept: */*'];
     const seen = await send(requestOf('tools/call', {}), headers);
     const { mcp } = seen as unknown as { mcp: { headers: JsonObject } };

@@ -52,26 +52,32 @@ function passOn(pieces: readonly Buffer[], afterEach: (given: number, out: Buffe
 }
 
 describe('an event stream', () => {
-  it.each(streams)('with %s delivers each event with its last byte, unchanged', (_, bytes) => {
-    const singly = Array.from(bytes, (byte) => Buffer.of(byte));
-    const halves = singly.map((_, at) => [bytes.subarray(0, at), bytes.subarray(at)]);
-    for (const pieces of [[bytes], singly, ...halves]) {
-      passOn(pieces, (given, out) => {
-        const due = bytes.subarray(0, completeBytes(bytes.subarray(0, given)));
-        expect(out.toString('latin1')).toBe(due.toString('latin1'));
+  it.each(streams)(
+    'delivers each event unchanged as soon as it is complete, with line ends %s',
+    (_, bytes) => {
+      const singly = Array.from(bytes, (byte) => Buffer.of(byte));
+      const halves = singly.map((_, at) => [bytes.subarray(0, at), bytes.subarray(at)]);
+      for (const pieces of [[bytes], singly, ...halves]) {
+        passOn(pieces, (given, out) => {
+          const due = bytes.subarray(0, completeBytes(bytes.subarray(0, given)));
+          expect(out.toString('latin1')).toBe(due.toString('latin1'));
+        });
+      }
+    },
+  );
+
+  it.each(streams)(
+    'delivers each event after a byte order mark as soon as it is complete, with line ends %s',
+    (_, bytes) => {
+      const marked = Buffer.concat([Buffer.from('\ufeff'), bytes]);
+      const singly = Array.from(marked, (byte) => Buffer.of(byte));
+      passOn(singly, (given, out) => {
+        expect(countEvents(out)).toBe(countEvents(marked.subarray(3, Math.max(3, given))));
       });
-    }
-  });
+    },
+  );
 
-  it.each(streams)('with %s delivers each event behind a byte order mark, too', (_, bytes) => {
-    const marked = Buffer.concat([Buffer.from('\ufeff'), bytes]);
-    const singly = Array.from(marked, (byte) => Buffer.of(byte));
-    passOn(singly, (given, out) => {
-      expect(countEvents(out)).toBe(countEvents(marked.subarray(3, Math.max(3, given))));
-    });
-  });
-
-  it('adds no line end to an event that it rewrites', () => {
+  it('has one empty line after each event that the filter rewrites', () => {
     const filter = new SseFilter(() => Buffer.from('{"x":1}'), 1 << 20);
     const bytes = Buffer.from('data: {"a":1}\r\n\r\ndata: {"b":1}\r\n\r\n');
     const out = Array.from(bytes, (byte) => filter.push(Buffer.of(byte)));

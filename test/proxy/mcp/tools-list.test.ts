@@ -43,14 +43,14 @@ function streamed(text: string, size = 1, bytesMax?: number): string {
   return out + String(filter.chunk?.(Buffer.alloc(0), true));
 }
 
-describe('a tools/list answer in JSON', () => {
-  it('loses the tools that are withheld and keeps everything else', () => {
+describe('a tools/list response in JSON', () => {
+  it('is forwarded without withheld tools and otherwise unchanged', () => {
     expect(whole(answer([good, evil], { nextCursor: 'c', _meta: { a: 1 }, ttlMs: 5 }))).toEqual(
       answer([good], { nextCursor: 'c', _meta: { a: 1 }, ttlMs: 5 }),
     );
   });
 
-  it('shows every tool to the observer, under the binding’s name', () => {
+  it('reports every tool to the observer, with the name of the binding', () => {
     const { filter, seen } = filterFor();
     filter.whole?.(Buffer.from(JSON.stringify(answer([good, evil]))));
     expect(seen).toEqual([
@@ -59,13 +59,13 @@ describe('a tools/list answer in JSON', () => {
     ]);
   });
 
-  it('loses entries that are no tools: without a name, or no object', () => {
+  it('is forwarded without entries that have no name or are not objects', () => {
     expect(
       whole(answer([{ description: 'x' }, { name: 7 }, null, 'refund.list', [], good])),
     ).toEqual(answer([good]));
   });
 
-  it('shows of two tools of one name only the first, and no other is observed', () => {
+  it('is filtered by the first of two tools with the same name, and the second is removed unobserved', () => {
     const { filter, seen } = filterFor();
     const changed = { ...good, description: 'changed' };
     for (const [tools, kept] of [
@@ -85,7 +85,7 @@ describe('a tools/list answer in JSON', () => {
     ]);
   });
 
-  it('keeps numbers that JSON rounds, as in schemas of 64-bit integers', () => {
+  it('is accepted with numbers that a double cannot represent', () => {
     const text = JSON.stringify(answer([good])).replace(
       '"object"',
       '"object","maximum":18446744073709551615',
@@ -98,7 +98,7 @@ describe('a tools/list answer in JSON', () => {
     { jsonrpc: '2.0', id: 1, error: { code: -32601, message: 'tools' } },
     { jsonrpc: '2.0', method: 'notifications/tools/list_changed' },
     { jsonrpc: '2.0', id: 1, result: { structuredContent: { tools: [evil] } } },
-  ])('passes byte for byte when it lists no tools (%#)', (message) => {
+  ])('is forwarded byte for byte if it lists no tools (%#)', (message) => {
     const bytes = Buffer.from(JSON.stringify(message, null, 1));
     expect(filterFor().filter.whole?.(bytes)).toBe(bytes);
   });
@@ -113,17 +113,17 @@ describe('a tools/list answer in JSON', () => {
     '\ufeff{"result":{"tools":[]}}',
     '{"result":{"tools":[{"name":"evil"}',
     'tools',
-  ])('%s is cut because a client might read it differently', (text) => {
+  ])('is blocked because a client might parse it differently: %s', (text) => {
     expect(whole(text)).toBe('cut');
   });
 
-  it('is cut when it is longer than the limit', () => {
+  it('is blocked if it is longer than the limit', () => {
     const { filter } = filterFor(50);
     expect(filter.whole?.(Buffer.from(JSON.stringify(answer([good]))))).toBe('cut');
   });
 });
 
-describe('the head of an answer decides how it is read', () => {
+describe('the tools/list filter', () => {
   it.each<[number, Record<string, string>, string]>([
     [200, json, 'buffer'],
     [200, events, 'stream'],
@@ -136,16 +136,16 @@ describe('the head of an answer decides how it is read', () => {
     [202, {}, 'buffer'],
     [404, json, 'pass'],
     [500, events, 'pass'],
-  ])('%i with %j: %s', (status, headers, expected) => {
+  ])('selects its mode by status and headers: %i with %j gives %s', (status, headers, expected) => {
     expect(filterFor().filter.head(status, headers)).toBe(expected);
   });
 
-  it('an empty answer stays empty', () => {
+  it('leaves an empty response empty', () => {
     expect(filterFor().filter.whole?.(Buffer.alloc(0))).toHaveLength(0);
   });
 });
 
-describe('a tools/list answer in an event stream', () => {
+describe('a tools/list response in an event stream', () => {
   const data = (value: unknown) => `data: ${JSON.stringify(value)}`;
   const filtered = `event: message\nid: 7\n${data(answer([good]))}\n\n`;
 
@@ -177,27 +177,27 @@ describe('a tools/list answer in an event stream', () => {
     expect(streamed(text)).toBe(`${data(answer([]))}\n\n`);
   });
 
-  it('is filtered behind a byte order mark', () => {
+  it('is filtered after a byte order mark', () => {
     expect(streamed(`\ufeff${data(answer([evil]))}\n\n`)).toBe(`${data(answer([]))}\n\n`);
   });
 
-  it('is cut where it is unreadable, after the events before it were forwarded', () => {
+  it('is ended at an ambiguous event, after the earlier events were forwarded', () => {
     expect(streamed('data: {"a":1}\n\ndata: {"result":{"tools":[],"tools":[]}}\n\n')).toBe(
       'data: {"a":1}\n\n<cut>',
     );
   });
 
-  it('is cut when an event grows beyond the limit, complete or not', () => {
+  it('is ended if an event is longer than the limit, complete or not', () => {
     expect(streamed(`data: ${'x'.repeat(100)}`, 10, 64)).toContain('<cut>');
     expect(streamed(`data: "${'x'.repeat(100)}"\n\n`, 10_000, 64)).toBe('<cut>');
     expect(streamed(`data: "x"\n\n${'data: "y"\n\n'.repeat(50)}`, 10_000, 64)).not.toContain('cut');
   });
 
-  it('an event that the end leaves incomplete never passes', () => {
+  it('is forwarded without an event that is incomplete at the end of the stream', () => {
     expect(streamed(`data: {"a":1}\n\n${data(answer([evil]))}\n`)).toBe('data: {"a":1}\n\n');
   });
 
-  it('takes linear time for an event that drips in byte by byte', () => {
+  it('is filtered in linear time if an event arrives byte by byte', () => {
     const started = performance.now();
     streamed(`data: "${'x'.repeat(1 << 20)}"\n\n`);
     expect(performance.now() - started).toBeLessThan(10_000);

@@ -56,7 +56,7 @@ beforeAll(() => server.open());
 afterAll(() => server.close());
 
 describe('a bound call', () => {
-  it('has the tool, resource and arguments that its binding names, from path, query and body', async () => {
+  it('has the tool and resource of its binding, and arguments from path, query and body', async () => {
     const action = expectAction(
       await server.send(
         post('/v1/payments/pay_1/refund?dry_run=true', { amount: 900, tags: ['a', { b: null }] }, [
@@ -87,7 +87,7 @@ describe('a bound call', () => {
     });
   });
 
-  it('is sent with other arguments when a human changed them', async () => {
+  it('is sent with the modified arguments if a human modified them', async () => {
     const action = expectAction(
       await server.send(post('/v1/payments/pay_1/refund', { amount: 900 })),
     );
@@ -117,7 +117,7 @@ describe('a bound call', () => {
     await other.close();
   });
 
-  it('is read with a body of exactly the limit and refused with one byte more', async () => {
+  it('is accepted with a body of exactly the limit, and refused with one byte more', async () => {
     const limited = new RecogniseServer([refund], {
       limits: { ...limitsByDefault, bodyBytesMax: 32 },
     });
@@ -138,7 +138,7 @@ describe('a bound call', () => {
     await limited.close();
   });
 
-  it('is refused before its body is sent if it announces more than the limit', async () => {
+  it('is refused before its body arrives if Content-Length exceeds the limit', async () => {
     const head = raw({
       method: 'POST',
       target: '/v1/payments/p/refund',
@@ -147,7 +147,7 @@ describe('a bound call', () => {
     expect(codeOf(await server.send(head))).toBe('args.too_large');
   });
 
-  it('is refused if it breaks off', async () => {
+  it('is refused if its body ends early', async () => {
     const half = raw({
       method: 'POST',
       target: '/v1/payments/p/refund',
@@ -159,7 +159,7 @@ describe('a bound call', () => {
     );
   });
 
-  it('is found on a host that is written as an IPv6 literal', async () => {
+  it('is recognised on a host that is an IPv6 literal', async () => {
     const other = new RecogniseServer([{ ...refund, host: '[::1]:8080' }]);
     await other.open();
     const where = { scheme: 'http', host: '::1', port: 8080 } as const;
@@ -227,7 +227,7 @@ describe('a bound call', () => {
 describe('a call on a host without bindings', () => {
   const where = { scheme: 'https', host: 'www.example.org', port: 443 } as const;
 
-  it('is http.<method>.<host> on its path, with scheme, query and odd port as arguments', async () => {
+  it('is the tool http.<method>.<host> on its path, with scheme, query and a non-default port as arguments', async () => {
     const plain = expectAction(await server.send(raw({ target: '/a/b' }), where));
     expect(plain).toMatchObject({ tool: 'http.get.www.example.org', resource: '/a/b' });
     expect(plain.args).toEqual({ scheme: 'https' });
@@ -254,7 +254,7 @@ describe('a call on a host without bindings', () => {
     );
   });
 
-  it('streams its body unread and keeps its headers but those of the hop and of Sallyport', async () => {
+  it('is sent with its body unread, and without hop-by-hop, forwarding and Sallyport headers', async () => {
     const action = expectAction(
       await server.send(
         raw({
@@ -301,7 +301,7 @@ describe('a call on a host without bindings', () => {
     expect(action.hints.goal).toBe('g');
   });
 
-  it('is judged and sent by one spelling of its path', async () => {
+  it('is judged and sent with the same normalised path', async () => {
     const action = expectAction(await server.send(raw({ target: '/%61dmin/%c3%bc/a%2fb' }), where));
     expect(action.resource).toBe('/admin/%C3%BC/a%2Fb');
     expect(action.build(action.args).path).toBe('/admin/%C3%BC/a%2Fb');
@@ -321,9 +321,12 @@ describe('a call on a host without bindings', () => {
       (name) => raw({ method: 'POST', target: '/a', headers: [`${name}: DELETE`] }),
     ),
     raw({ method: 'TRACE', target: '/a' }),
-  ])('is refused if a header, path or body makes it another call (%#)', async (request) => {
-    expect(codeOf(await server.send(request, where))).toBe('proxy.method_refused');
-  });
+  ])(
+    'is refused if it is TRACE, or if a header or parameter could override its method or URL (%#)',
+    async (request) => {
+      expect(codeOf(await server.send(request, where))).toBe('proxy.method_refused');
+    },
+  );
 
   it.each([
     'method',
@@ -333,13 +336,13 @@ describe('a call on a host without bindings', () => {
     'a.method',
     'x',
     '_methodology',
-  ])('keeps the parameter %s, which no framework takes for a method', async (name) => {
+  ])('keeps the parameter %s, which no framework reads as a method override', async (name) => {
     const query = `${name}=1`;
     const seen = expectAction(await server.send(raw({ target: `/a?${query}` }), where));
     expect(seen.args).toEqual({ scheme: 'https', query });
   });
 
-  it('is sent with the query that a human changed, and never with an invalid one', async () => {
+  it('is sent with a query that a human modified, and refused with an invalid one', async () => {
     const action = expectAction(await server.send(raw({ target: '/a?b=1' }), where));
     const { scheme = '' } = action.args;
     expect(action.build({ scheme, query: 'b=2' }).path).toBe('/a?b=2');
@@ -350,8 +353,8 @@ describe('a call on a host without bindings', () => {
   });
 });
 
-describe('a host that is passed through', () => {
-  it('passes whole: target as sent, headers cleaned, body streamed', async () => {
+describe('a call on a passthrough host', () => {
+  it('is forwarded with its target and body unchanged, and without Sallyport headers', async () => {
     const seen = await server.send(
       raw({
         method: 'POST',

@@ -91,30 +91,30 @@ async function newClient(url: URL): Promise<AnyClient> {
 
 describe.each([
   [
-    'a client of the earlier revisions, a server that streams',
+    'a client of the earlier revisions with a server that streams',
     'earlier',
     () => sessionServer(false),
     oldClient,
   ],
   [
-    'a client of the earlier revisions, a server that answers JSON',
+    'a client of the earlier revisions with a server that answers JSON',
     'earlier',
     () => sessionServer(true),
     oldClient,
   ],
   [
-    'a client of the earlier revisions, a server of 2026-07-28',
+    'a client of the earlier revisions with a server of 2026-07-28',
     'earlier',
     statelessServer,
     oldClient,
   ],
   [
-    'a client of 2026-07-28, a server of the earlier revisions',
+    'a client of 2026-07-28 with a server of the earlier revisions',
     'earlier',
     () => sessionServer(false),
     newClient,
   ],
-  ['a client of 2026-07-28, a server of 2026-07-28', '2026-07-28', statelessServer, newClient],
+  ['a client of 2026-07-28 with a server of 2026-07-28', '2026-07-28', statelessServer, newClient],
 ] as const)('%s', (_, revision, makeServer, connect) => {
   let upstream: Server;
   let proxy: MiniProxy;
@@ -139,7 +139,7 @@ describe.each([
     upstream.close();
   });
 
-  it('speaks the revision that both know', () => {
+  it('uses a revision that client and server support', () => {
     const handshake =
       revision === '2026-07-28' ? 'pass mcp/server/discover' : 'pass mcp/initialize';
     expect(proxy.log).toContain(handshake);
@@ -151,12 +151,12 @@ describe.each([
     expect(tools.map(({ name }) => name)).toEqual(['refund.list', 'refund.create', 'report']);
   });
 
-  it('performs what is allowed', async () => {
+  it('gets an allowed call performed', async () => {
     const call = { name: 'refund.list', arguments: { customer: 'Ädä' } };
     expect(await client.callTool(call)).toMatchObject(text('refunds of Ädä'));
   });
 
-  it('reads a denial as a result, and stays connected', async () => {
+  it('receives a denial as a tool result, and stays connected', async () => {
     const call = { name: 'refund.create', arguments: { amount: 900 } };
     expect(await client.callTool(call)).toMatchObject({
       isError: true,
@@ -167,7 +167,7 @@ describe.each([
     expect(await client.callTool(allowed)).toMatchObject(text('refunds of x'));
   });
 
-  it('reads a denial of a tool with an output schema', async () => {
+  it('receives a denial of a tool with an output schema', async () => {
     await client.listTools();
     expect(await client.callTool({ name: 'report' })).toMatchObject({
       isError: true,
@@ -182,7 +182,7 @@ describe.each([
     expect((await client.listTools()).tools).toHaveLength(3);
   });
 
-  it('receives an error for the call whose arguments cannot be judged', async () => {
+  it('receives an error for a call with ambiguous arguments', async () => {
     const call = { name: 'refund.list', arguments: { customer: 'x', Customer: 'y' } };
     await expect(client.callTool(call)).rejects.toThrow(/more than once/);
     expect((await client.listTools()).tools).toHaveLength(3);

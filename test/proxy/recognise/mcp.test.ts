@@ -36,7 +36,7 @@ function expectPass(seen: Seen) {
 }
 
 describe('tools/call', () => {
-  it('is mcp.<binding>.<tool> with its arguments, on the tool as resource', async () => {
+  it('is recognised as mcp.<binding>.<tool> with its arguments, and the tool as resource', async () => {
     const message = request(
       'tools/call',
       { name: 'refund.create', arguments: { amount: 900 } },
@@ -59,7 +59,7 @@ describe('tools/call', () => {
     expect(await call({})).toMatchObject({ resource: 'tool:show', tool: 'mcp.crm.show' });
   });
 
-  it('has no arguments if none are sent', async () => {
+  it('is recognised with empty arguments if the message contains none', async () => {
     const action = expectAction(await send(request('tools/call', { name: 'list' })));
     expect(action.args).toEqual({});
     expect(written(action.build(action.args))).toMatchObject({
@@ -67,7 +67,7 @@ describe('tools/call', () => {
     });
   });
 
-  it('is written again: members that the protocol defines are forwarded, others are dropped', async () => {
+  it('is rebuilt: members that the protocol defines are forwarded, others are dropped', async () => {
     const further = {
       _meta: { progressToken: 1 },
       task: { ttl: 60000 },
@@ -82,7 +82,7 @@ describe('tools/call', () => {
     );
   });
 
-  it('keeps session, version and allowed headers, and no others', async () => {
+  it('is forwarded with its session, version and allowed headers only', async () => {
     const headers = [
       'Accept: application/json, text/event-stream',
       'Mcp-Session-Id: s1',
@@ -113,13 +113,13 @@ describe('tools/call', () => {
     });
   });
 
-  it('states whether its tool has an output schema, for the form of a refusal', async () => {
+  it('records whether its tool has an output schema, which decides the form of a refusal', async () => {
     const call = (name: string) => send(request('tools/call', { name }));
     expect(await call('report')).toMatchObject({ form: { hasOutputSchema: true } });
     expect(await call('other')).toMatchObject({ form: { hasOutputSchema: false } });
   });
 
-  it('is recognised as it was built, whatever its arguments', async () => {
+  it('is recognised with the arguments that it was built from, for any arguments', async () => {
     const args = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 4 }));
     await fc.assert(
       fc.asyncProperty(args, async (each) => {
@@ -141,11 +141,11 @@ describe('tools/call', () => {
   });
 });
 
-describe('without sessions (2026-07-28)', () => {
+describe('a message without a session (2026-07-28)', () => {
   const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' };
   const version = 'MCP-Protocol-Version: 2026-07-28';
 
-  it('headers are written from the message', async () => {
+  it('is sent with headers that match its method, name and arguments', async () => {
     const args = { region: 'eu west', count: 42, user: { name: 'Ädä' } };
     const call = request('tools/call', { name: 'x', arguments: args, _meta: meta });
     const action = expectAction(
@@ -178,7 +178,7 @@ describe('without sessions (2026-07-28)', () => {
     expect(action.build({ count: 42 }).headers.join()).not.toContain('eu west');
   });
 
-  it('a resource’s URI goes into the header, encoded where it must be', async () => {
+  it('has the URI of a resource in Mcp-Name, encoded if it is not ASCII', async () => {
     const uri = 'note://ü';
     const read = request('resources/read', { uri, _meta: meta });
     const encoded = `=?base64?${Buffer.from(uri).toString('base64')}?=`;
@@ -187,13 +187,13 @@ describe('without sessions (2026-07-28)', () => {
     expect(action.build(action.args).headers).toContain(encoded);
   });
 
-  it('notifications need no version in the body', async () => {
+  it('needs no version in its body if it is a notification', async () => {
     const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } };
     const seen = await send(message, [version, 'Mcp-Method: notifications/cancelled']);
     expect(codeOf(seen)).toBe('pass');
   });
 
-  it('a notification stream passes unless it follows resources', async () => {
+  it('that opens a notification stream is forwarded unless it subscribes to resources', async () => {
     const listen = (notifications: unknown) =>
       send(request('subscriptions/listen', { notifications, _meta: meta }), [
         version,
@@ -219,7 +219,7 @@ describe('a message that is forwarded without a decision on its arguments', () =
     'resources/list',
     'resources/templates/list',
     'prompts/list',
-  ])('is the request %s', async (method) => {
+  ])('can be the request %s', async (method) => {
     const params = {
       ...(method.endsWith('/list') && { cursor: 'c' }),
       _meta: { progressToken: 1 },
@@ -229,14 +229,14 @@ describe('a message that is forwarded without a decision on its arguments', () =
     expect(JSON.parse(String(seen.outgoing.body))).toEqual(request(method, params, 'i'));
   });
 
-  it('includes notifications', async () => {
+  it('can be a notification', async () => {
     const message = { jsonrpc: '2.0', method: 'notifications/initialized' };
     const seen = expectPass(await send(message));
     expect(seen).toMatchObject({ what: 'mcp/notifications/initialized', form: { id: null } });
     expect(JSON.parse(String(seen.outgoing.body))).toEqual(message);
   });
 
-  it('includes responses to questions of the server', async () => {
+  it('can be a response to a request of the server', async () => {
     const result = { jsonrpc: '2.0', id: 0, result: { roots: [] } };
     const error = { jsonrpc: '2.0', id: 'a', error: { code: -1, message: 'no' } };
     for (const message of [result, error]) {
@@ -246,7 +246,7 @@ describe('a message that is forwarded without a decision on its arguments', () =
     }
   });
 
-  it('includes the stream of the server and the end of the session', async () => {
+  it('can be the GET of the server’s stream, or the DELETE of a session', async () => {
     const headers = ['Accept: text/event-stream', 'Mcp-Session-Id: s', 'Last-Event-ID: 4'];
     const stream = expectPass(await server.send(raw({ target: '/mcp', headers }), where));
     expect(stream).toMatchObject({ what: 'mcp/stream', form: { kind: 'http' } });
@@ -264,7 +264,7 @@ describe('a message that is forwarded without a decision on its arguments', () =
   });
 });
 
-describe('every other method is an action', () => {
+describe('every other method', () => {
   it.each([
     ['resources/read', { uri: 'file:///a/b' }, 'file:///a/b'],
     ['resources/subscribe', { uri: 'note://1' }, 'note://1'],
@@ -273,7 +273,7 @@ describe('every other method is an action', () => {
     ['logging/setLevel', { level: 'debug' }, 'method:logging/setLevel'],
     ['tasks/result', { taskId: 't' }, 'method:tasks/result'],
     ['vendor/thing', {}, 'method:vendor/thing'],
-  ])('%s', async (method, params, resource) => {
+  ])('is an action: %s', async (method, params, resource) => {
     const meta = { progressToken: 1 };
     const action = expectAction(await send(request(method, { ...params, _meta: meta })));
     expect(action).toMatchObject({ tool: `mcp.payments/${method}`, resource, args: params });
@@ -284,18 +284,18 @@ describe('every other method is an action', () => {
   });
 
   it.each(['file:///a/../b', 'file:///a/%2e%2E/b', 'file:///a/..%2fb', 'a/./b', '..', 'x\\..\\y'])(
-    'the URI %s, which walks out of a glob, is refused',
+    'is refused for the URI %s, which could leave the scope of a glob',
     async (uri) => {
       expect(codeOf(await send(request('resources/read', { uri })))).toBe('proxy.path_refused');
     },
   );
 
-  it('refuses member names in another case', async () => {
+  it('is refused if a member name is in another case', async () => {
     const seen = await send(request('resources/read', { URI: 'file:///etc/passwd' }));
     expect(codeOf(seen)).toBe('mcp.malformed');
   });
 
-  it('has an id that no tool name can spell', async () => {
+  it('has an action name that no tool name can produce', async () => {
     for (const name of ['a', 'a/b', 'a.b', 'resources/read', 'x/y.z']) {
       const action = expectAction(await send(request('tools/call', { name })));
       expect(action.tool).toBe(`mcp.payments.${name}`);
@@ -304,7 +304,7 @@ describe('every other method is an action', () => {
 });
 
 describe('a refusal on an MCP endpoint', () => {
-  it('names the call’s id where it can be read, so that the client finds its call', async () => {
+  it('has the id of the request if the id can be read', async () => {
     const twice = '{"jsonrpc":"2.0","id":"c7","method":"tools/call","params":{},"params":{}}';
     expect(await send(twice)).toMatchObject({
       kind: 'refusal',
@@ -313,13 +313,13 @@ describe('a refusal on an MCP endpoint', () => {
     });
   });
 
-  it('has no id where none can be read', async () => {
+  it('has a null id if the request has no readable id', async () => {
     for (const body of ['{', '[]', '{"jsonrpc":"2.0","id":{},"method":"x"}', '{"id":1}', '']) {
       expect(await send(body)).toMatchObject({ kind: 'refusal', form: { kind: 'mcp', id: null } });
     }
   });
 
-  it('is plain HTTP where no message was expected', async () => {
+  it('is plain HTTP for a method or path that takes no MCP message', async () => {
     const put = raw({ method: 'PUT', target: '/mcp' });
     expect(await server.send(put, where)).toMatchObject({
       code: 'proxy.method_refused',

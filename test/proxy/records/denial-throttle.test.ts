@@ -21,7 +21,7 @@ function throttleOf({ perSecond = 10, burst = 3 } = {}) {
   return { clock, throttle, summaries, failNext };
 }
 
-it('admits the burst, then as many a second as the rate allows', () => {
+it('the denial throttle admits a burst, then denials at the configured rate', () => {
   const { clock, throttle } = throttleOf();
   const admitted = () => Array.from({ length: 100 }, () => throttle.admit('x')).filter(Boolean);
   expect(admitted()).toHaveLength(3);
@@ -32,7 +32,7 @@ it('admits the burst, then as many a second as the rate allows', () => {
   expect(throttle.total).toBe(293);
 });
 
-it('reports every denial that it did not admit, by reason, and only once', async () => {
+it('the denial throttle reports each denial that was not admitted once, by reason', async () => {
   const { throttle, summaries } = throttleOf({ burst: 1 });
   for (const reason of ['a', 'a', 'b', 'a', 'a']) throttle.admit(reason);
   await throttle.close();
@@ -45,7 +45,7 @@ it('reports every denial that it did not admit, by reason, and only once', async
   ]);
 });
 
-it('keeps the counts of a summary that could not be recorded', async () => {
+it('the denial throttle keeps the counts of a summary that could not be recorded', async () => {
   const { throttle, summaries, failNext } = throttleOf({ burst: 1 });
   for (const reason of ['a', 'a', 'b']) throttle.admit(reason);
   failNext(1);
@@ -59,7 +59,7 @@ it('keeps the counts of a summary that could not be recorded', async () => {
   ]);
 });
 
-it('counts reasons beyond the first 64 together', async () => {
+it('the denial throttle counts reasons beyond the first 64 together', async () => {
   const { throttle, summaries } = throttleOf({ burst: 1 });
   for (let reason = 0; reason <= 100; reason++) throttle.admit(`reason.${reason}`);
   await throttle.close();

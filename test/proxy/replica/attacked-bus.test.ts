@@ -85,7 +85,7 @@ async function expectRecovery(): Promise<void> {
 
 describe('on a bus that an attacker writes to', () => {
   it.each([
-    ['no token at all', () => 'open sesame'],
+    ['not a token', () => 'open sesame'],
     [
       'signed by a key of the attacker',
       () => new PublishedTenant(bus, clock).sign('kill_switches'),
@@ -99,7 +99,7 @@ describe('on a bus that an attacker writes to', () => {
         return other.sign('kill_switches', disarmed);
       },
     ],
-    ['of another section', () => tenant.sign('bindings')],
+    ['the token of another section', () => tenant.sign('bindings')],
     ['a heartbeat', () => tenant.heartbeat()],
     ['a passport', () => tenant.lease()],
   ])('a section that is %s changes nothing', async (_what, make) => {
@@ -109,7 +109,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('an older section that is restored changes nothing, and the newer one that it hides is noticed', async () => {
+  it('a restored older section changes nothing, and the replica recovers afterwards', async () => {
     const before = tenant.tokens.get('kill_switches') ?? '';
     await publishAndAwait(armed);
     await plant('kill_switches', before);
@@ -117,7 +117,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('sections that arrive out of order end in the newest', async () => {
+  it('sections that arrive out of order leave the newest one active', async () => {
     const versions = [1, 2, 3, 4].map(() => tenant.sign('kill_switches', disarmed));
     const newest = tenant.sign('kill_switches', armed);
     await tenant.put('kill_switches', newest);
@@ -126,14 +126,14 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('other content signed under a held version changes nothing', async () => {
+  it('other content that is signed with the current version number changes nothing', async () => {
     await publishAndAwait(armed);
     tenant.versions.set('kill_switches', (tenant.versions.get('kill_switches') ?? 0) - 1);
     await plant('kill_switches', tenant.sign('kill_switches', disarmed));
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('a change that is dropped while heartbeats pass ends in denial, in time', async () => {
+  it('a dropped change causes denials within the staleness limit, even if heartbeats arrive', async () => {
     tenant.sign('kill_switches', armed);
     for (let second = 0; second < 30; second++) {
       clock.advance(1_000);
@@ -148,7 +148,7 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('an old heartbeat copied over the one that shows a dropped change keeps nothing fresh', async () => {
+  it('an old heartbeat in place of the one that reveals a dropped change does not keep the replica fresh', async () => {
     const good = tenant.heartbeat();
     await tenant.put('heartbeat', good);
     tenant.sign('kill_switches', armed);
@@ -163,7 +163,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('heartbeats that are delayed and replayed later keep nothing fresh', async () => {
+  it('heartbeats that are delayed and replayed later do not keep the replica fresh', async () => {
     const recorded: string[] = [];
     for (let second = 0; second < 60; second++) {
       recorded.push(tenant.heartbeat());
@@ -178,7 +178,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('a heartbeat from the future keeps nothing fresh for longer than any other', async () => {
+  it('a heartbeat from the future does not keep the replica fresh for longer than any other', async () => {
     await tenant.beat({ time: clock.now() + 86_400_000 });
     await tenant.beat();
     expectStaleLater();
@@ -205,7 +205,7 @@ describe('on a bus that an attacker writes to', () => {
     await other.close();
   });
 
-  it('a delayed revocation while heartbeats pass ends in denial, in time', async () => {
+  it('a delayed revocation causes denials within the staleness limit, even if heartbeats arrive', async () => {
     await tenant.publishOwn({ lease: tenant.lease() });
     await until(() => replica.nextUse() !== undefined);
     const [lease = ''] = (replica.nextUse()?.claims.jti ?? '').split('.');
@@ -221,7 +221,7 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.nextUse()).toMatchObject({ revoked: true });
   });
 
-  it('delaying a sidecar’s own section hides no change of credentials from it', async () => {
+  it('a delay of the sidecar’s own section does not hide changes of the tenant’s credentials', async () => {
     await tenant.publishOwn({ credentialsVersion: 1 });
     await until(() => replica.credentialsVersion === '0/1');
     tenant.signOwn({ credentialsVersion: 2 });
@@ -229,7 +229,7 @@ describe('on a bus that an attacker writes to', () => {
     await until(() => replica.credentialsVersion === '7/1');
   });
 
-  it('another tenant’s heartbeat, and a forged one, keep nothing fresh', async () => {
+  it('a forged heartbeat, or that of another tenant, does not keep the replica fresh', async () => {
     const other = new PublishedTenant(bus, clock, 'other');
     Object.assign(other, { key: tenant.key, tokens: tenant.tokens, versions: tenant.versions });
     await plant('heartbeat', other.heartbeat({ sequence: 1_000 }));
@@ -240,13 +240,13 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('another sidecar’s section under this one’s name gives no lease and no grant', async () => {
+  it('the section of another sidecar under this sidecar’s name gives no lease', async () => {
     const foreign = tenant.signOwn({ lease: tenant.lease({ sidecar: 'sc_2' }) }, 'sc_2');
     await plant(sidecarSection(sidecarId), foreign);
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it('a section deleted under the replica is still held, and what is missing shows as age', async () => {
+  it('a section that is deleted from the bus stays in the replica, whose age then grows', async () => {
     await publishAndAwait(armed);
     await attacker.del(tenantKeys('acme').section('kill_switches'));
     await attacker.del(tenantKeys('acme').section('heartbeat'));
@@ -255,7 +255,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('an entry removed from the stream is noticed, and the change that it announced is loaded', async () => {
+  it('the removal of an entry from the stream is noticed, and the change that this entry announced is loaded', async () => {
     const { stream, section } = tenantKeys('acme');
     const token = tenant.sign('kill_switches', armed);
     await attacker.set(section('kill_switches'), token);
@@ -264,7 +264,7 @@ describe('on a bus that an attacker writes to', () => {
     await until(() => replica.killSwitches.length === 1);
   });
 
-  it('the replica survives a flush: nothing is lost or fresh, and all recovers when published again', async () => {
+  it('a flush of Redis leaves the replica’s state intact but stale, until the sections are published again', async () => {
     await publishAndAwait(armed);
     await attacker.flushall();
     expect(replica.killSwitches).toEqual(armed.killSwitches);
@@ -273,7 +273,7 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('the replica survives a restart that lost everything', async () => {
+  it('a restart of Redis without its data leaves the replica’s state intact but stale, until the sections are published again', async () => {
     await publishAndAwait(armed);
     await redis.restart();
     await until(() =>
@@ -301,7 +301,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('a flood of forged sections is refused one by one and hides no real change', async () => {
+  it('a flood of forged sections is refused, and does not hide a genuine change', async () => {
     const forger = new PublishedTenant(bus, clock);
     for (let round = 0; round < 300; round++) {
       await bus.publish('acme', 'kill_switches', forger.sign('kill_switches'));

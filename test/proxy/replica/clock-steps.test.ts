@@ -25,8 +25,8 @@ const target = { agentId: '1', tool: 'pay.out' };
 const isBlocked = () =>
   blockingSwitch(replica.killSwitches, target, replica.clock.now()) !== undefined;
 
-describe('a wall clock that is stepped', () => {
-  it.each(steps)('%s ends no kill switch early, and none late', async (_way, byMs) => {
+describe('a step of the wall clock', () => {
+  it.each(steps)('%s does not end a kill switch early or late', async (_way, byMs) => {
     const expiresAtMs = stage.clock.now() + 60_000;
     await stage.tenant.publish('kill_switches', {
       killSwitches: [{ id: 'k', kind: 'block_tool', tool: 'pay.*', reason: 'stop', expiresAtMs }],
@@ -40,7 +40,7 @@ describe('a wall clock that is stepped', () => {
     expect(isBlocked()).toBe(false);
   });
 
-  it.each(steps)('%s ends no forced mode early', async (_way, byMs) => {
+  it.each(steps)('%s does not end a forced mode early', async (_way, byMs) => {
     stage.tenant.bodies.tenant = { id: 'acme', name: 'Acme', mode: 'monitor' };
     await stage.tenant.publish('tenant');
     const expiresAtMs = stage.clock.now() + 60_000;
@@ -56,7 +56,7 @@ describe('a wall clock that is stepped', () => {
     expect(() => replica.assertFresh()).not.toThrow();
   });
 
-  it.each(steps)('%s ends no lease early, and prolongs none', async (_way, byMs) => {
+  it.each(steps)('%s neither ends a lease early nor prolongs it', async (_way, byMs) => {
     await stage.tenant.publishOwn({ lease: stage.tenant.lease({ ttl: 60 }) });
     await until(() => replica.nextUse() !== undefined);
     step(byMs);
@@ -66,7 +66,7 @@ describe('a wall clock that is stepped', () => {
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it.each(steps)('%s ends no grant early, and prolongs none', async (_way, byMs) => {
+  it.each(steps)('%s neither ends a grant early nor prolongs it', async (_way, byMs) => {
     const expiresAtMs = stage.clock.now() + 60_000;
     const granted = { ...pending, status: 'approved', expiresAtMs, passport: 'p' } as const;
     await stage.tenant.publishOwn({ approvals: [granted] });
@@ -77,7 +77,7 @@ describe('a wall clock that is stepped', () => {
     expect(replica.approvalFor('sha256:a')).toBeUndefined();
   });
 
-  it.each(steps)('%s makes no replica older or younger', async (_way, byMs) => {
+  it.each(steps)('%s does not change the age of the replica', async (_way, byMs) => {
     step(byMs);
     stage.clock.advance(30_000);
     expect(() => replica.assertFresh()).not.toThrow();

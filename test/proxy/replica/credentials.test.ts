@@ -28,7 +28,7 @@ function world(first: HeldCredential[]) {
 }
 
 describe('Credentials', () => {
-  it('does not use a removed credential, although its removal made the version smaller', async () => {
+  it('does not use a removed credential, even if the removal lowered the version', async () => {
     const { state, credentials } = world([credential('a', ['bank.example'])]);
     expect((await credentials.forCall('bank.pay', bankOn('bank.example')))?.id).toBe('a');
     state.held = [];
@@ -36,7 +36,7 @@ describe('Credentials', () => {
     expect(await credentials.forCall('bank.pay', bankOn('bank.example'))).toBeUndefined();
   });
 
-  it('fetches a credential again that was replaced during the fetch', async () => {
+  it('fetches again if a credential was replaced during the fetch', async () => {
     const { state, credentials } = world([credential('old', ['bank.example'])]);
     state.duringFetch = () => {
       state.duringFetch = () => {};
@@ -47,14 +47,14 @@ describe('Credentials', () => {
     expect(state.fetches).toBe(2);
   });
 
-  it('gives no credential to a host, port or tool that it is not bound to', async () => {
+  it('returns no credential for a host, port or tool to which none is bound', async () => {
     const { credentials } = world([credential('a', ['bank.example'])]);
     expect(await credentials.forCall('bank.pay', bankOn('bank.example:8443'))).toBeUndefined();
     expect(await credentials.forCall('bank.pay', bankOn('evil.example'))).toBeUndefined();
     expect(await credentials.forCall('mail.send', bankOn('bank.example'))).toBeUndefined();
   });
 
-  it('forgets dropped credentials, even those being fetched', async () => {
+  it('discards dropped credentials, even those that are being fetched', async () => {
     const { state, credentials } = world([credential('a', ['bank.example'])]);
     state.duringFetch = () => credentials.drop();
     await expect(credentials.forCall('bank.pay', bankOn('bank.example'))).rejects.toMatchObject({

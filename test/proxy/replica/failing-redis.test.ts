@@ -78,7 +78,7 @@ async function expectRecovery(by = tenant): Promise<void> {
 }
 
 describe('a replica', () => {
-  it('applies no message partially when its connection is cut, and all of them in the end', async () => {
+  it('applies no message partially if its connection is cut, and applies every message eventually', async () => {
     for (const bytes of [0, 1, 40, 300, 700, 1_500]) {
       hop.cutAfterBytes(bytes);
       await tenant.publish('kill_switches', armed);
@@ -89,7 +89,7 @@ describe('a replica', () => {
     await expectRecovery();
   });
 
-  it('tolerates a slow Redis, denies once it is too slow, and recovers', async () => {
+  it('tolerates a slow Redis, denies if Redis is too slow, and recovers', async () => {
     hop.delayMs = 300;
     await tenant.publish('kill_switches', armed);
     await until(() => replica.killSwitches.length === 1);
@@ -102,7 +102,7 @@ describe('a replica', () => {
     expect(replica.killSwitches).toEqual([]);
   });
 
-  it('denies in time when Redis stops answering, and recovers', async () => {
+  it('denies within the staleness limit if Redis stops responding, and recovers', async () => {
     await admin.call('CLIENT', 'PAUSE', '2500', 'ALL');
     expectStaleLater();
     await until(() =>
@@ -115,7 +115,7 @@ describe('a replica', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('keeps its state while Redis is full, denies in time, and recovers with the missed changes', async () => {
+  it('keeps its state while Redis is full, denies within the staleness limit, and recovers with the missed changes', async () => {
     await admin.config('SET', 'maxmemory', '1');
     await expect(tenant.publish('kill_switches', armed)).rejects.toMatchObject({
       code: 'bus.unavailable',

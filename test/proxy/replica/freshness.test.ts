@@ -23,13 +23,13 @@ function gaugeAt(clock: ManualClock) {
   };
 }
 
-describe('freshness', () => {
-  it('nothing is fresh before a heartbeat', () => {
+describe('the freshness gauge', () => {
+  it('is not fresh before the first heartbeat', () => {
     const { gauge } = gaugeAt(manualClock());
     expect(gauge.age()).toMatchObject({ fresh: false, reason: 'no heartbeat was seen' });
   });
 
-  it('a heartbeat over exactly the held sections makes the replica fresh until it is too old', () => {
+  it('is fresh from a heartbeat that lists exactly the held sections until the staleness limit', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -43,21 +43,21 @@ describe('freshness', () => {
   it.each([
     ['another version', { policies: { version: 2, digest: 'sha256:policies' } }],
     ['another digest', { policies: { version: 1, digest: 'sha256:other' } }],
-    ['a section that is not known here', { quotas: { version: 1, digest: 'sha256:quotas' } }],
-  ])('a heartbeat that names %s proves nothing', (_what, other) => {
+    ['an unknown section', { quotas: { version: 1, digest: 'sha256:quotas' } }],
+  ])('ignores a heartbeat that lists %s', (_what, other) => {
     const { gauge, beat } = gaugeAt(manualClock());
     beat({ sections: { ...Object.fromEntries(held), ...other } });
     expect(gauge.age().fresh).toBe(false);
   });
 
-  it('a heartbeat that leaves a section out proves nothing', () => {
+  it('ignores a heartbeat that omits a section', () => {
     const { gauge, beat } = gaugeAt(manualClock());
     const { kill_switches: _, ...sections } = Object.fromEntries(held);
     beat({ sections });
     expect(gauge.age().fresh).toBe(false);
   });
 
-  it('a mismatch leaves the age growing from the last proof', () => {
+  it('counts the age from the last matching heartbeat during a mismatch', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -75,7 +75,7 @@ describe('freshness', () => {
     });
   });
 
-  it('a section that arrives after its heartbeat is fresh from the heartbeat on', () => {
+  it('counts the age from a heartbeat whose section arrives later', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     const newer = new Map(held).set('policies', { version: 2, digest: 'new' });
@@ -85,7 +85,7 @@ describe('freshness', () => {
     expect(gauge.age()).toEqual({ fresh: true, ageMs: 700 });
   });
 
-  it('a repeated or older sequence is ignored', () => {
+  it('ignores a heartbeat with a repeated or older sequence', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     expect(beat({ sequence: 5 })).toBe(true);
@@ -95,7 +95,7 @@ describe('freshness', () => {
     expect(gauge.age().ageMs).toBe(20_000);
   });
 
-  it('at first contact a heartbeat far from this wall clock, on either side, proves nothing', () => {
+  it('ignores a first heartbeat whose time is far from the own wall clock', () => {
     for (const offMs of [-31_000, 31_000, -86_400_000]) {
       const clock = manualClock();
       const { gauge, beat } = gaugeAt(clock);
@@ -104,7 +104,7 @@ describe('freshness', () => {
     }
   });
 
-  it('the age at first contact includes the transit time of the heartbeat', () => {
+  it('includes the transit time of the first heartbeat in the age', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat({ time: clock.now() - 10_000 });
@@ -113,7 +113,7 @@ describe('freshness', () => {
     expect(gauge.age().fresh).toBe(false);
   });
 
-  it('a stream that is delayed and replayed later makes nothing fresh', () => {
+  it('does not become fresh from heartbeats that are delayed and replayed later', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -124,7 +124,7 @@ describe('freshness', () => {
     expect(gauge.age().ageMs).toBeGreaterThan(40_000);
   });
 
-  it('a wall clock that is set, forward or back, changes no age', () => {
+  it('does not change the age if the own wall clock is set forward or back', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -136,7 +136,7 @@ describe('freshness', () => {
     expect(gauge.age().ageMs).toBe(10_000);
   });
 
-  it('new heartbeats still count after a step of this wall clock', () => {
+  it('accepts new heartbeats after a step of the own wall clock', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     const publisherMs = clock.now();
@@ -147,7 +147,7 @@ describe('freshness', () => {
     expect(gauge.age()).toEqual({ fresh: true, ageMs: 0 });
   });
 
-  it('new heartbeats still count after a step of the publisher’s clock', () => {
+  it('accepts new heartbeats after a step of the publisher’s clock', () => {
     for (const stepMs of [-20_000, 20_000]) {
       const clock = manualClock();
       const { gauge, beat } = gaugeAt(clock);
@@ -160,7 +160,7 @@ describe('freshness', () => {
     }
   });
 
-  it('time is the publisher’s, whatever this wall clock is set to', () => {
+  it('returns the publisher’s time for any setting of the own wall clock', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     let publisherMs = clock.now();
@@ -176,7 +176,7 @@ describe('freshness', () => {
     }
   });
 
-  it('time is in whole milliseconds, as ids and tokens require', () => {
+  it('returns time in whole milliseconds, as ids and tokens require', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     clock.advance(0.25);
@@ -185,7 +185,7 @@ describe('freshness', () => {
     expect(Number.isInteger(gauge.now())).toBe(true);
   });
 
-  it('time continues while heartbeats are delayed, and follows them once they arrive', () => {
+  it('continues its time while heartbeats are delayed, and does not step back when they arrive', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     const startMs = clock.now();
@@ -195,7 +195,7 @@ describe('freshness', () => {
     expect(gauge.now()).toBe(startMs + 20_000);
   });
 
-  it('a step of the publisher’s clock is followed, and back', () => {
+  it('follows a step of the publisher’s clock, forward and back', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -207,7 +207,7 @@ describe('freshness', () => {
     expect(gauge.now()).toBe(clock.now());
   });
 
-  it('a heartbeat from the future buys no more time than any other', () => {
+  it('is not fresh for longer after a heartbeat from the future than after any other', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();

@@ -23,7 +23,7 @@ describe('a lease', () => {
     return replica;
   }
 
-  it('hands out each number once, in order, as a passport of its own', async () => {
+  it('gives out each use number once, in order, as a separate passport', async () => {
     const replica = await openWithLease(stage.tenant.lease());
     const uses = Array.from({ length: 1_000 }, () => replica.nextUse());
     const jtis = uses.map((use) => use?.claims.jti ?? '');
@@ -37,7 +37,7 @@ describe('a lease', () => {
     });
   });
 
-  it('hands out nothing once it is used up', async () => {
+  it('gives out no passport after its last use', async () => {
     const replica = await openWithLease(stage.tenant.lease({ size: 2 }));
     expect([replica.nextUse(), replica.nextUse(), replica.nextUse()].map(Boolean)).toEqual([
       true,
@@ -46,13 +46,13 @@ describe('a lease', () => {
     ]);
   });
 
-  it('hands out nothing once it has expired', async () => {
+  it('gives out no passport after its expiry', async () => {
     const replica = await openWithLease(stage.tenant.lease({ ttl: 60 }));
     stage.clock.advance(60_001);
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it('yields to the next lease and is not used again', async () => {
+  it('is replaced by the next lease, and not used again if it is published again', async () => {
     const first = stage.tenant.lease();
     const replica = await openWithLease(first);
     replica.nextUse();
@@ -72,7 +72,7 @@ describe('a lease', () => {
     expect(then).toBe(after?.replace(/0$/, '1'));
   });
 
-  it('does not start over when its section is published again', async () => {
+  it('continues its use numbers if its section is published again', async () => {
     const lease = stage.tenant.lease();
     const replica = await openWithLease(lease);
     replica.nextUse();
@@ -81,7 +81,7 @@ describe('a lease', () => {
     expect(replica.nextUse()?.claims.jti.endsWith('.1')).toBe(true);
   });
 
-  it('is never used if it existed before this process; a new one is requested', async () => {
+  it('that existed before this process is not used, and a new one is requested', async () => {
     await stage.tenant.publishAll();
     await stage.tenant.publishOwn({ lease: stage.tenant.lease() });
     const asked: string[] = [];
@@ -94,7 +94,7 @@ describe('a lease', () => {
     await until(() => replica.nextUse() !== undefined);
   });
 
-  it('is not used if it existed before this process and its key arrives later', async () => {
+  it('that existed before this process is not used, even if its key arrives later', async () => {
     for (const name of tenantSections) if (name !== 'keys') await stage.tenant.publish(name);
     await stage.tenant.publishOwn({ lease: stage.tenant.lease() });
     const replica = await stage.open();
@@ -104,7 +104,7 @@ describe('a lease', () => {
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it('may arrive before the key that it is signed with', async () => {
+  it('may arrive before the key that signed it', async () => {
     const next = new PublishedTenant(stage.bus, stage.clock).passportKey;
     await stage.tenant.publishAll();
     const replica = await stage.open();
@@ -118,9 +118,9 @@ describe('a lease', () => {
   });
 
   it.each([
-    ['another sidecar', (of: PublishedTenant) => of.lease({ sidecar: 'sc_2' })],
+    ['for another sidecar', (of: PublishedTenant) => of.lease({ sidecar: 'sc_2' })],
     [
-      'another tenant',
+      'for another tenant',
       () => {
         const other = new PublishedTenant(stage.bus, stage.clock, 'other');
         Object.assign(other, { passportKey: stage.tenant.passportKey });
@@ -128,21 +128,21 @@ describe('a lease', () => {
       },
     ],
     [
-      'an unknown key',
+      'signed with an unknown key',
       () => {
         const forger = new PublishedTenant(stage.bus, stage.clock);
         Object.assign(forger, { passportKey: generateSigningKey() });
         return forger.lease();
       },
     ],
-    ['no known form', () => 'a.b.c'],
-  ])('is not used if it is of %s', async (_what, make) => {
+    ['malformed', () => 'a.b.c'],
+  ])('is not used if it is %s', async (_what, make) => {
     const replica = await openWithLease(make(stage.tenant));
     expect(replica.nextUse()).toBeUndefined();
     expect(replica.refused).toBe(1);
   });
 
-  it('ends at once when it is withdrawn', async () => {
+  it('is no longer used after the sidecar’s section omits it', async () => {
     const replica = await openWithLease(stage.tenant.lease());
     expect(replica.nextUse()).toBeDefined();
     await stage.tenant.publishOwn({ approvals: [pending] });
@@ -150,7 +150,7 @@ describe('a lease', () => {
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it('makes every further use revoked once it is revoked, by its own id or with its agent', async () => {
+  it('marks further uses as revoked if its id or its agent is revoked', async () => {
     const replica = await openWithLease(stage.tenant.lease());
     const jti = replica.nextUse()?.claims.jti ?? '';
     await stage.tenant.publish('revocations', {

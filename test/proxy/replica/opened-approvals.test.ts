@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.end());
 
-it('an opened approval is pending until the bus delivers it, and then has the status on the bus', async () => {
+it('an opened approval is pending until the bus delivers it, and then has the delivered status', async () => {
   const replica = await stage.open();
   const opened = new OpenedApprovals(replica, sidecarId);
   expect(opened.standing(7)).toBeUndefined();
@@ -35,7 +35,7 @@ it('an approval that the bus delivered and removed is not reported as pending ag
   expect(opened.standing(7)).toBeUndefined();
 });
 
-it('remembers at most the last thousand opened approvals', async () => {
+it('at most the last thousand opened approvals are remembered', async () => {
   const opened = new OpenedApprovals(await stage.open(), sidecarId);
   for (let id = 1; id <= 1_001; id++) opened.add({ id, expiresAtMs: 5 });
   expect(opened.standing(1)).toBeUndefined();

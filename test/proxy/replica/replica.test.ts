@@ -23,7 +23,7 @@ describe('a replica', () => {
     expect(replica.freshness().fresh).toBe(false);
   });
 
-  it.each(tenantSections)('decides nothing without section %s', async (missing) => {
+  it.each(tenantSections)('refuses decisions without the section %s', async (missing) => {
     for (const name of tenantSections) if (name !== missing) await stage.tenant.publish(name);
     stage.tenant.sign(missing);
     await stage.tenant.beat();
@@ -33,7 +33,7 @@ describe('a replica', () => {
     );
   });
 
-  it('holds what was published, and is fresh', async () => {
+  it('contains the published sections, and is fresh', async () => {
     stage.tenant.bodies.policies = { policies: [published] };
     stage.tenant.bodies.tools = {
       tools: [
@@ -89,7 +89,7 @@ describe('a replica', () => {
     await until(() => told === 1);
   });
 
-  it('denies once it is too old, in enforce and strict, and not in monitor and warn', async () => {
+  it('refuses decisions when it is too old in enforce and strict, but not in monitor and warn', async () => {
     for (const mode of ['monitor', 'warn', 'enforce', 'strict'] as const) {
       await stage.tenant.publish('tenant', { id: 'acme', name: 'Acme', mode });
       await stage.tenant.publishAll();
@@ -105,7 +105,7 @@ describe('a replica', () => {
     }
   });
 
-  it('denies once it is too old when a kill switch forces a stricter mode', async () => {
+  it('refuses decisions when it is too old and a kill switch forces a stricter mode', async () => {
     stage.tenant.bodies.tenant = { id: 'acme', name: 'Acme', mode: 'monitor' };
     stage.tenant.bodies.kill_switches = {
       killSwitches: [{ id: 'k', kind: 'force_mode', mode: 'enforce', reason: 'incident' }],
@@ -162,7 +162,7 @@ describe('a replica', () => {
     expect(replica.tool('pay.out')?.validateArgs?.({})).toBeTypeOf('string');
   });
 
-  it('decides nothing once its sidecar is revoked', async () => {
+  it('refuses decisions after its sidecar was revoked', async () => {
     await stage.tenant.publishAll();
     const replica = await stage.open();
     await stage.tenant.publish('revocations', { jtis: [], agentIds: [], sidecarIds: [sidecarId] });
@@ -189,7 +189,7 @@ describe('approvals of this sidecar', () => {
     return stage.open();
   }
 
-  it('are found by id, by hash and by the action they are about', async () => {
+  it('are found by id, by event hash and by action digest', async () => {
     const replica = await openWith(granted);
     expect(replica.approvalById(8)).toEqual(granted);
     expect(replica.approvalByHash('sha256:e')).toEqual(granted);
@@ -198,14 +198,14 @@ describe('approvals of this sidecar', () => {
     expect(replica.approvalByHash('sha256:x')).toBeUndefined();
   });
 
-  it('are found by the requested and by the granted action if modified', async () => {
+  it('are found by the requested and by the modified action', async () => {
     const modified = { ...granted, status: 'modified', effectiveDigest: 'sha256:m' } as const;
     const replica = await openWith(modified);
     expect(replica.approvalFor('sha256:a')?.id).toBe(8);
     expect(replica.approvalFor('sha256:m')?.id).toBe(8);
   });
 
-  it('yield a usable grant before any other decision', async () => {
+  it('are searched for a usable grant before any other decision', async () => {
     const replica = await openWith(
       granted,
       { ...pending, id: 9 },
@@ -216,22 +216,22 @@ describe('approvals of this sidecar', () => {
 
   it.each([
     ['used', { used: true }],
-    ['over', { expiresAtMs: 1 }],
-    ['not delivered whole', { passport: undefined }],
-    ['expired unanswered', { status: 'expired' }],
-  ] as const)('one that is %s says nothing', async (_what, change) => {
+    ['expired', { expiresAtMs: 1 }],
+    ['delivered without a passport', { passport: undefined }],
+    ['expired without a decision', { status: 'expired' }],
+  ] as const)('are not found by action if they are %s', async (_what, change) => {
     const replica = await openWith({ ...granted, ...change });
     expect(replica.approvalFor('sha256:a')).toBeUndefined();
   });
 
-  it('a denial stands until a human agrees after all', async () => {
+  it('include a denial unless a human approved the action later', async () => {
     const denied = { ...pending, status: 'denied' } as const;
     const after = { ...granted, id: 9, used: true };
     expect((await openWith(denied, after)).approvalFor('sha256:a')).toBeUndefined();
     expect((await openWith(after, { ...denied, id: 10 })).approvalFor('sha256:a')?.id).toBe(10);
   });
 
-  it('a denial stands', async () => {
+  it('include a denial', async () => {
     const replica = await openWith({ ...pending, status: 'denied' });
     expect(replica.approvalFor('sha256:a')?.status).toBe('denied');
   });

@@ -59,7 +59,7 @@ async function follow(
 }
 
 describe('the keys of sections', () => {
-  it('are followed over a rotation, and kept for the next start', async () => {
+  it('are replaced after a rotation, and stored for the next start', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     const next = await rotate();
@@ -69,7 +69,7 @@ describe('the keys of sections', () => {
     await until(() => replica.killSwitches.length === 1);
   });
 
-  it('are followed over rotations that happened while the sidecar was down', async () => {
+  it('are replaced after several rotations while the sidecar was down', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     replica.onUnknownSigner(() => {});
@@ -83,7 +83,7 @@ describe('the keys of sections', () => {
     expect(woken.state.pinned).toEqual([last.kid]);
   });
 
-  it('are no longer trusted once replaced: neither texts nor versions of their holder count', async () => {
+  it('are not trusted after a rotation, neither for new sections nor for versions that they signed before', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     thief.versions.set('kill_switches', Number.MAX_SAFE_INTEGER - 3);
@@ -102,7 +102,7 @@ describe('the keys of sections', () => {
     expect(state.pinned).toHaveLength(1);
   });
 
-  it('are not named by a thief, because the control plane does not confirm them', async () => {
+  it('are not replaced by the thief of a key, because the control plane does not confirm the successor', async () => {
     const replica = await stage.open();
     const { state } = await follow(replica);
     const own = generateSigningKey();
@@ -139,7 +139,7 @@ describe('the keys of sections', () => {
     expect(state.asked).toBe(1);
   });
 
-  it('restore no lease from before this process when they change', async () => {
+  it('do not restore a lease from before this process when they change', async () => {
     const old = stage.tenant.lease();
     const { publicJwk } = stage.tenant.key;
     Object.assign(stage.tenant, { key: generateSigningKey() });

@@ -14,7 +14,7 @@ afterEach(() => stage.end());
 describe('a snapshot on disk', () => {
   const path = () => join(stage.folder, 'snapshot.json');
 
-  it('lets a restarted sidecar start without the bus, as fresh as it was', async () => {
+  it('lets a restarted sidecar decide without the bus, with the age of the stored state', async () => {
     stage.tenant.bodies.policies = { policies: [published] };
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
@@ -27,7 +27,7 @@ describe('a snapshot on disk', () => {
     expect(replica.freshness().fresh).toBe(false);
   });
 
-  it('does not let a sidecar start that was down for longer than the staleness limit', async () => {
+  it('does not let a sidecar decide after a downtime above the staleness limit', async () => {
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
     await stage.bus.close();
@@ -61,8 +61,8 @@ describe('a snapshot on disk', () => {
   });
 
   it.each([
-    ['no JSON', 'not json'],
-    ['of another form', '{"sections":[]}'],
+    ['not JSON', 'not json'],
+    ['JSON of another shape', '{"sections":[]}'],
     ['empty', ''],
   ])('is ignored if it is %s', async (_what, text) => {
     await stage.tenant.publishAll();
@@ -70,7 +70,7 @@ describe('a snapshot on disk', () => {
     expect((await stage.open({ snapshotFile: path() })).freshness().fresh).toBe(true);
   });
 
-  it('is refused section by section if it was edited', async () => {
+  it('is used without the sections that were edited', async () => {
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
     const snapshot = JSON.parse(await readFile(path(), 'utf8'));
@@ -97,7 +97,7 @@ describe('a snapshot on disk', () => {
     );
   });
 
-  it('keeps its age if an earlier one was restored, and yields to the bus', async () => {
+  it('that is an older copy keeps its age, and is replaced by the sections on the bus', async () => {
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
     const earlier = await readFile(path(), 'utf8');

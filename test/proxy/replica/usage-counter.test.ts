@@ -19,7 +19,7 @@ function stage() {
   return { clock, counter, told, calls };
 }
 
-it('usage elsewhere is unknown before the first response and once the last one is too old', () => {
+it('usage at other sidecars is unknown before the first response and when the last one is too old', () => {
   const { clock, counter, told, calls } = stage();
   counter.count('pay', {});
   expect(calls()).toBeUndefined();
@@ -44,7 +44,7 @@ it('a response replaces the earlier totals, and the same response twice changes 
   expect(calls()).toBe(0);
 });
 
-it('usage elsewhere is unknown while polling is stopped, and own counts are kept', async () => {
+it('usage at other sidecars is unknown while polling is stopped, and own counts are kept', async () => {
   const { counter, told, calls } = stage();
   counter.count('pay', {});
   told(1, 0, 1);

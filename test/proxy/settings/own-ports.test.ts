@@ -8,13 +8,13 @@ describe('Sallyport’s own ports', () => {
     ['https://gateway.example', 'rediss://redis.example', [443, 6379]],
     ['http://gateway.example', undefined, [80]],
   ])(
-    'are those of the control plane and of its Redis: %s %s',
+    'are the ports of the control plane and of Redis: %s %s',
     (controlPlaneUrl, redisUrl, ports) => {
       expect(ownPorts({ controlPlaneUrl, redisUrl })).toEqual(ports);
     },
   );
 
-  it('of this machine are not reached, however private addresses are allowed', () => {
+  it('of this machine are refused, even if loopback addresses are allowed', () => {
     const redisUrl = 'redis://localhost:6380';
     const ports = ownPorts({ controlPlaneUrl: 'http://127.0.0.1:8080', redisUrl });
     const guard = createGuard({ allowPrivate: ['127.0.0.0/8'], ownPorts: ports });

@@ -77,13 +77,13 @@ const segmentFiles = () =>
     .map((name) => join(folder, name));
 
 describe('the spool hands out every record in order', () => {
-  it('when records are so large that a batch ends within a segment and others follow', async () => {
+  it('when records are so large that a batch ends within a segment, and more segments follow', async () => {
     const spool = open();
     await write(spool, 1, 1000, 20_000);
     expect(drain(spool)).toEqual({ sent: ids(1, 1000), gaps: [] });
   });
 
-  it('when it is opened again with megabytes of a segment acknowledged', async () => {
+  it('when it is opened again after megabytes of a segment were acknowledged', async () => {
     const first = open();
     await write(first, 1, 350, 20_000);
     while (first.acked.record < 300) first.acknowledge(first.pending(50, 3 * 1024 ** 2).last);
@@ -92,11 +92,11 @@ describe('the spool hands out every record in order', () => {
   });
 });
 
-describe('a damaged spool reports every loss and continues', () => {
+describe('a damaged spool', () => {
   it.each([
-    ['torn', '{"record":3,"ha'],
+    ['truncated', '{"record":3,"ha'],
     ['empty', ''],
-    ['of another form', '{"record":-1,"hash":"x"}'],
+    ['malformed', '{"record":-1,"hash":"x"}'],
   ])('uploads its records again if the acknowledged position is %s', async (_what, text) => {
     const first = open({ segmentBytesMax: 500 });
     await write(first, 1, 20);
@@ -125,7 +125,7 @@ describe('a damaged spool reports every loss and continues', () => {
     expect(drain(second).sent).toEqual(['ev_4']);
   });
 
-  it('uploads every record again if a loss of power tore the acknowledged position', async () => {
+  it('uploads every record again if a power loss corrupted the acknowledged position', async () => {
     const first = open();
     await write(first, 1, 3);
     const { last } = first.pending(2, 3 * 1024 ** 2);
@@ -136,7 +136,7 @@ describe('a damaged spool reports every loss and continues', () => {
     expect(drain(open()).sent).toEqual(ids(1, 3));
   });
 
-  it('uploads all records but a changed one, shows the gap, and keeps the file', async () => {
+  it('uploads all records except a changed one, reports the gap, and keeps the file', async () => {
     const spool = open();
     await write(spool, 1, 10);
     const [file = ''] = segmentFiles();
@@ -147,7 +147,7 @@ describe('a damaged spool reports every loss and continues', () => {
     expect(fs.readdirSync(folder).some((name) => name.startsWith('damaged-'))).toBe(true);
   });
 
-  it('uploads records in memory as written, even if the file changed', async () => {
+  it('uploads records that are still in memory unchanged, even if the file was changed', async () => {
     const spool = open({ tailBytesMax: 10_000 });
     await write(spool, 1, 5);
     const [file = ''] = segmentFiles();
@@ -167,7 +167,7 @@ describe('a damaged spool reports every loss and continues', () => {
     expect(drain(spool).sent).toEqual(ids(4, 5));
   });
 
-  it('uploads later segments if a line end is lost', async () => {
+  it('uploads later segments if a line break is missing', async () => {
     const first = open({ segmentBytesMax: 500 });
     await write(first, 1, 20);
     const [file = ''] = segmentFiles();
@@ -178,8 +178,8 @@ describe('a damaged spool reports every loss and continues', () => {
   });
 });
 
-describe('the disk fails', () => {
-  it('a record that fsync refused is neither kept nor uploaded, and the next one is', async () => {
+describe('a spool on a failing disk', () => {
+  it('neither keeps nor uploads a record whose fsync failed, and accepts the next record', async () => {
     const spool = open({ fsync: true });
     await write(spool, 1, 2);
     vi.spyOn(fs, 'fdatasync').mockImplementationOnce((_fd, done) => done(new Error('EIO')));
@@ -190,7 +190,7 @@ describe('the disk fails', () => {
     expect(drain(open()).sent).toEqual(['ev_6']);
   });
 
-  it('nothing is uploaded before fsync has it', async () => {
+  it('uploads no record before its fsync completed', async () => {
     const spool = open({ fsync: true });
     let finish = () => {};
     vi.spyOn(fs, 'fdatasync').mockImplementationOnce((_fd, done) => {
@@ -206,7 +206,7 @@ describe('the disk fails', () => {
     expect(spool.depth).toBe(1);
   });
 
-  it('segments are removed and make room although the acknowledged position cannot be stored', async () => {
+  it('removes acknowledged segments even if the acknowledged position cannot be stored', async () => {
     const spool = open({ segmentBytesMax: 500 });
     await write(spool, 1, 20);
     const write2 = fs.writeFileSync;
@@ -224,8 +224,8 @@ describe('the disk fails', () => {
   });
 });
 
-describe('a control plane that answers nonsense', () => {
-  it('is not polled in a busy loop if it acknowledges nothing new, and no record is removed', async () => {
+describe('a misbehaving control plane', () => {
+  it('is not called in a busy loop if it acknowledges no new record, and all records are kept', async () => {
     const spool = open();
     await spool.append(record(1));
     let asked = 0;
@@ -246,7 +246,7 @@ describe('a control plane that answers nonsense', () => {
     expect(spool.depth).toBe(1);
   });
 
-  it('does not keep the sidecar from ending if it never answers', async () => {
+  it('does not prevent the sidecar from exiting if it never responds', async () => {
     const spool = open();
     await spool.append(record(1));
     const uploader = new Uploader({

@@ -70,8 +70,8 @@ function drain(spool: Spool): string[] {
   return sent;
 }
 
-describe.each([false, true])('a full disk (fsync %s)', (fsync) => {
-  it('refuses records, logs that, keeps accepted ones, and continues by itself once there is room', async () => {
+describe.each([false, true])('a spool on a full disk (fsync %s)', (fsync) => {
+  it('refuses new records, logs the failure, keeps accepted records, and continues when there is space', async () => {
     const spool = open({ fsync });
     await write(spool, 1, 5);
     disk.fill();
@@ -83,7 +83,7 @@ describe.each([false, true])('a full disk (fsync %s)', (fsync) => {
     expect(drain(spool)).toEqual([...ids(1, 5), ...accepted, ...ids(901, 903)]);
   });
 
-  it('leaves no torn record behind, for itself or for the next run', async () => {
+  it('leaves no partially written record in the file', async () => {
     const spool = open({ fsync });
     await write(spool, 1, 3);
     disk.fill(3 * 4096);
@@ -97,7 +97,7 @@ describe.each([false, true])('a full disk (fsync %s)', (fsync) => {
     expect(logged).not.toContain('the evidence spool is damaged');
   });
 
-  it('keeps none of the records written together if not all fit', async () => {
+  it('keeps none of several records that are written together if not all of them fit', async () => {
     const spool = open({ fsync });
     await write(spool, 1, 1);
     disk.fill(2 * 4096);
@@ -111,7 +111,7 @@ describe.each([false, true])('a full disk (fsync %s)', (fsync) => {
 });
 
 describe('a disk that is full while records are acknowledged', () => {
-  it('is freed by removing sealed segments, and an unstored position only costs a second upload', async () => {
+  it('is freed by removing sealed segments; records whose position was not stored are uploaded again', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 100);
     disk.fill();
@@ -123,8 +123,8 @@ describe('a disk that is full while records are acknowledged', () => {
   });
 });
 
-describe('no more files can be made', () => {
-  it('a segment that is full is not overrun, and the next begins when it can', async () => {
+describe('a spool that cannot create files', () => {
+  it('refuses records when its segment is full, and continues when it can create the next one', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 2);
     disk.takeInodes();
@@ -135,7 +135,7 @@ describe('no more files can be made', () => {
     expect(drain(spool)).toEqual([...ids(1, 2), ...accepted, ...ids(100, 101)]);
   });
 
-  it('sealed segments are removed anyway, which makes room for a file', async () => {
+  it('removes sealed segments, which allows it to create the next one', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 20);
     disk.takeInodes();
@@ -147,8 +147,8 @@ describe('no more files can be made', () => {
   });
 });
 
-describe('the folder became read-only', () => {
-  it('refuses records that need a new file, loses nothing, and continues once it is writable', async () => {
+describe('a spool whose folder became read-only', () => {
+  it('refuses records that need a new file, loses no record, and continues when the folder is writable', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 4);
     const thaw = disk.freeze(folder);
@@ -166,7 +166,7 @@ describe('the folder became read-only', () => {
     expect(drain(spool)).toEqual([...ids(3, 4), ...accepted, ...ids(100, 101)]);
   });
 
-  it('prevents the spool from opening, with the reason', () => {
+  it('does not open, and reports the reason', () => {
     fs.mkdirSync(folder);
     const thaw = disk.freeze(folder);
     try {

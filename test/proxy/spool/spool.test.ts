@@ -83,7 +83,7 @@ describe('Spool', () => {
     );
   });
 
-  it('drops a line that was torn by the death of the process, and keeps all before it', async () => {
+  it('drops a line that a crash left incomplete, and keeps all earlier records', async () => {
     const first = open();
     await Promise.all(range(3).map((n) => first.append(record(n))));
     const segment = segmentsIn(folder)[0];
@@ -93,7 +93,7 @@ describe('Spool', () => {
     expect(drain(second)).toEqual(['ev_1', 'ev_2', 'ev_3', 'ev_5']);
   });
 
-  it('refuses when it is full, and accepts again once records were sealed', async () => {
+  it('refuses records when it is full, and accepts records again after some were sealed', async () => {
     const spool = open({ bytesMax: 3000, segmentBytesMax: 500 });
     const results = await Promise.allSettled(
       range(40).map((n) => spool.append(record(n, 'y'.repeat(100)))),
@@ -139,7 +139,7 @@ describe('Spool', () => {
     expect(drain(spool)).toEqual(['ev_1', 'ev_5']);
   });
 
-  it('resolves only after the disk has the records when asked for fsync', async () => {
+  it('resolves an append with fsync only after the disk has the record', async () => {
     const spool = open({ fsync: true });
     await Promise.all(range(10).map((n) => spool.append(record(n))));
     expect(drain(spool)).toHaveLength(10);

@@ -84,7 +84,7 @@ function start(
 const ids = (count: number) => Array.from({ length: count }, (_, index) => `ev_${index + 1}`);
 
 describe('Uploader', () => {
-  it('carries every record over, in order, with links and a signature that hold', async () => {
+  it('uploads every record in order, with valid links and signatures', async () => {
     const { sealed, seal } = ledger();
     const uploader = start(async (segment, records) => seal(segment, records));
     for (let n = 1; n <= 50; n++) await spool.append(record(n));
@@ -93,7 +93,7 @@ describe('Uploader', () => {
     expect(sealed).toEqual(ids(50));
   });
 
-  it('an upload whose answer is lost is sent again, and nothing is skipped', async () => {
+  it('repeats an upload whose response was lost, and skips no record', async () => {
     const { sealed, seal } = ledger();
     let tries = 0;
     const uploader = start(async (segment, records) => {
@@ -126,7 +126,7 @@ describe('Uploader', () => {
     expect(sealed).toEqual(ids(10));
   });
 
-  it('an acknowledgement of records that were never sent removes nothing', async () => {
+  it('removes no record for an acknowledgement of records that were never sent', async () => {
     const uploader = start(async () => ({ record: 999, hash: 'f'.repeat(64) }));
     await spool.append(record(1));
     await until('it was tried', () => spool.depth === 1);

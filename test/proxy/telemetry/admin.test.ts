@@ -23,7 +23,7 @@ const get = (path: string, method = 'GET') =>
   fetch(`http://127.0.0.1:${admin.port}${path}`, { method });
 
 describe('the admin port', () => {
-  it('reports that it is alive whether or not it is ready', async () => {
+  it('reports that the sidecar is alive even if the sidecar is not ready', async () => {
     ready = async () => ({ ready: false, reasons: ['No snapshot.'] });
     expect((await get('/healthz')).status).toBe(200);
     const answer = await get('/readyz');
@@ -31,7 +31,7 @@ describe('the admin port', () => {
     expect(await answer.json()).toEqual({ ready: false, reasons: ['No snapshot.'] });
   });
 
-  it('is ready with 200, and not ready if readiness is unknown', async () => {
+  it('answers 200 if the sidecar is ready, and 500 if readiness cannot be determined', async () => {
     expect((await get('/readyz')).status).toBe(200);
     ready = () => Promise.reject(new Error('secret detail'));
     const answer = await get('/readyz');
@@ -46,11 +46,11 @@ describe('the admin port', () => {
     expect(await (await get('/ca.crt')).text()).toBe('PEM');
   });
 
-  it.each(['/', '/metrics/', '/../etc/passwd', '/readyz?x'])('has nothing at %s', async (path) => {
+  it.each(['/', '/metrics/', '/../etc/passwd', '/readyz?x'])('answers 404 at %s', async (path) => {
     expect((await get(path)).status).toBe(404);
   });
 
-  it.each(['POST', 'PUT', 'DELETE'])('refuses %s', async (method) => {
+  it.each(['POST', 'PUT', 'DELETE'])('refuses the method %s', async (method) => {
     expect((await get('/healthz', method)).status).toBe(405);
   });
 });

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import { createTrafficMetrics } from '../../../proxy/telemetry/traffic-metrics.ts';
 
-it('traffic is counted by how it ended, and nothing else becomes a label', async () => {
+it('traffic metrics count calls by outcome, and have no other label', async () => {
   const registry = new Registry();
   const metrics = createTrafficMetrics(registry, {
     ingress: { connections: () => 3 },

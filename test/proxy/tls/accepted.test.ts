@@ -19,15 +19,15 @@ afterEach(() => cleanup.run());
 
 const leafOf = (cert: string) => new X509Certificate(cert);
 
-describe('other implementations accept the chain', () => {
-  it.each(hosts)('openssl verify -x509_strict accepts %s', (host) => {
+describe('the certificate chain', () => {
+  it.each(hosts)('is accepted by openssl verify -x509_strict for %s', (host) => {
     const { certPem: ca, leafFor } = loadAuthority({ dataDir, clock: systemClock });
     const leaf = leafOf(leafFor(host).cert).toString();
     expect(strictOpenssl(cleanup, { ca, leaf, host })).toContain('leaf.pem: OK');
     expect(strictOpenssl(cleanup, { ca, leaf, host: 'evil.test' })).toContain('mismatch');
   });
 
-  it.each(hosts)('python with VERIFY_X509_STRICT accepts %s', async (host) => {
+  it.each(hosts)('is accepted by Python with VERIFY_X509_STRICT for %s', async (host) => {
     const { certPem: ca, leafFor } = loadAuthority({ dataDir, clock: systemClock });
     const { cert, key } = leafFor(host);
     expect(await strictPython(cleanup, { ca, host, cert, key })).toBe('TLSv1.3');
@@ -36,7 +36,7 @@ describe('other implementations accept the chain', () => {
     expect(await strictPython(cleanup, { ca, host, ...shown })).toMatch(/refused: .*mismatch/);
   });
 
-  it('node accepts it by the bundle that also holds the public authorities', async () => {
+  it('is accepted by Node with the bundle that also contains the public authorities', async () => {
     const authority = loadAuthority({ dataDir, clock: systemClock });
     const ca = trustBundle(authority.certPem);
     expect(ca.match(/BEGIN CERTIFICATE/g)?.length).toBeGreaterThan(100);
@@ -49,7 +49,7 @@ describe('other implementations accept the chain', () => {
     socket.destroy();
   });
 
-  it('openssl reads the fields that RFC 5280 requires of an authority', () => {
+  it('begins with an authority that has the fields required by RFC 5280', () => {
     const { certPem } = loadAuthority({ dataDir, clock: systemClock });
     const text = execFileSync('openssl', ['x509', '-noout', '-text'], {
       input: certPem,

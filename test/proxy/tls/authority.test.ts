@@ -49,7 +49,7 @@ describe('the authority on disk', () => {
     expect(loadAuthority({ dataDir, clock: systemClock }).certPem).toBe(first.certPem);
   });
 
-  it('is readable by its owner alone, and leaves no draft behind', () => {
+  it('is readable by its owner only, and leaves no temporary file', () => {
     loadAuthority({ dataDir, clock: systemClock });
     expect(statSync(join(dataDir, 'ca', 'authority.pem')).mode & 0o777).toBe(0o600);
     expect(statSync(join(dataDir, 'ca')).mode & 0o777).toBe(0o700);
@@ -57,7 +57,7 @@ describe('the authority on disk', () => {
     expect(readFileSync(join(dataDir, 'ca', 'ca.crt'), 'utf8')).not.toContain('PRIVATE');
   });
 
-  it('refuses a key that every user can read, and removes the group’s access that a mount gave', () => {
+  it('is refused if every user can read its key; access of the group is removed', () => {
     const { certPem } = loadAuthority({ dataDir, clock: systemClock });
     const file = join(dataDir, 'ca', 'authority.pem');
     chmodSync(file, 0o660);
@@ -68,7 +68,7 @@ describe('the authority on disk', () => {
   });
 
   it.each(['', 'nonsense', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'])(
-    'refuses a file that holds something else: %j',
+    'is refused if its file contains something else: %j',
     (text) => {
       loadAuthority({ dataDir, clock: systemClock });
       writeFileSync(join(dataDir, 'ca', 'authority.pem'), text);
@@ -80,15 +80,15 @@ describe('the authority on disk', () => {
     ['a certificate in which one byte was changed', changeSignature],
     ['no certificate', (pem) => pem.slice(0, pem.indexOf('-----BEGIN CERTIFICATE'))],
     ['no key', (pem) => pem.slice(pem.indexOf('-----BEGIN CERTIFICATE'))],
-    ['a certificate that is none', (pem) => pem.replace(/(BEGIN CERTIFICATE-----\n)M/, '$1A')],
-  ])('refuses a file that holds %s', (_what, tamper) => {
+    ['a malformed certificate', (pem) => pem.replace(/(BEGIN CERTIFICATE-----\n)M/, '$1A')],
+  ])('is refused if its file contains %s', (_what, tamper) => {
     loadAuthority({ dataDir, clock: systemClock });
     const file = join(dataDir, 'ca', 'authority.pem');
     writeFileSync(file, tamper(readFileSync(file, 'utf8')));
     expect(() => loadAuthority({ dataDir, clock: systemClock })).toThrow(/holds no authority/);
   });
 
-  it('refuses a leaf instead of the authority', () => {
+  it('is refused if its file contains a leaf certificate', () => {
     const authority = loadAuthority({ dataDir, clock: systemClock });
     const { key, cert } = authority.leafFor('a.example');
     writeFileSync(join(dataDir, 'ca', 'authority.pem'), key + leafOf(cert).toString());
@@ -104,14 +104,14 @@ describe('the authority on disk', () => {
     expect(loadAuthority({ dataDir, clock: clockAt(offset) }).certPem).not.toBe(certPem);
   });
 
-  it('restores the certificate that agents trust if it was changed', () => {
+  it('restores ca.crt, which agents trust, if that file was changed', () => {
     const { certPem } = loadAuthority({ dataDir, clock: systemClock });
     writeFileSync(join(dataDir, 'ca', 'ca.crt'), 'something else');
     loadAuthority({ dataDir, clock: systemClock });
     expect(readFileSync(join(dataDir, 'ca', 'ca.crt'), 'utf8')).toBe(certPem);
   });
 
-  it('refuses a certificate that is not of the key beside it', () => {
+  it('is refused if its certificate does not belong to its key', () => {
     const other = mkdtempSync(join(tmpdir(), 'sallyport-ca-'));
     const { certPem } = loadAuthority({ dataDir: other, clock: systemClock });
     rmSync(other, { recursive: true });
@@ -122,7 +122,7 @@ describe('the authority on disk', () => {
     expect(() => loadAuthority({ dataDir, clock: systemClock })).toThrow(/holds no authority/);
   });
 
-  it('is replaced before it ends', () => {
+  it('is replaced before it expires', () => {
     const offset = { value: 0 };
     const clock = clockAt(offset);
     const { certPem } = loadAuthority({ dataDir, clock });
@@ -156,21 +156,18 @@ describe('the authority on disk', () => {
   });
 });
 
-describe('leaves', () => {
-  it.each(hosts)(
-    'a leaf for %s is for that host and no other, and is signed by the authority',
-    (host) => {
-      const authority = loadAuthority({ dataDir, clock: systemClock });
-      const leaf = leafOf(authority.leafFor(host).cert);
-      const ca = new X509Certificate(authority.certPem);
-      expect(leaf.verify(ca.publicKey)).toBe(true);
-      expect(leaf.checkIssued(ca)).toBe(true);
-      expect(leaf.ca).toBe(false);
-      expect(leaf.keyUsage).toEqual(['1.3.6.1.5.5.7.3.1']);
-      expect(checkServerIdentity(host, leaf.toLegacyObject())).toBeUndefined();
-      expect(checkServerIdentity('other.example', leaf.toLegacyObject())).toBeInstanceOf(Error);
-    },
-  );
+describe('leaf certificates', () => {
+  it.each(hosts)('are valid for their host only, and signed by the authority: %s', (host) => {
+    const authority = loadAuthority({ dataDir, clock: systemClock });
+    const leaf = leafOf(authority.leafFor(host).cert);
+    const ca = new X509Certificate(authority.certPem);
+    expect(leaf.verify(ca.publicKey)).toBe(true);
+    expect(leaf.checkIssued(ca)).toBe(true);
+    expect(leaf.ca).toBe(false);
+    expect(leaf.keyUsage).toEqual(['1.3.6.1.5.5.7.3.1']);
+    expect(checkServerIdentity(host, leaf.toLegacyObject())).toBeUndefined();
+    expect(checkServerIdentity('other.example', leaf.toLegacyObject())).toBeInstanceOf(Error);
+  });
 
   it('are short-lived and back-dated', () => {
     const leaf = leafOf(loadAuthority({ dataDir, clock: systemClock }).leafFor('a.example').cert);
@@ -191,7 +188,7 @@ describe('leaves', () => {
     for (const serial of serials) expect(serial).toMatch(/^[4-7][0-9A-F]{31}$/);
   });
 
-  it('are kept while fresh and renewed before they end', () => {
+  it('are reused while fresh, and renewed before they expire', () => {
     const offset = { value: 0 };
     const authority = loadAuthority({ dataDir, clock: clockAt(offset) });
     const first = authority.leafFor('a.example');
@@ -203,7 +200,7 @@ describe('leaves', () => {
     expect(authority.minted()).toBe(2);
   });
 
-  it('are forgotten least recently used first, so that names cannot fill memory', () => {
+  it('are evicted least recently used first, so that many host names do not fill memory', () => {
     const authority = loadAuthority({ dataDir, clock: systemClock });
     const kept = authority.leafFor('kept.example');
     for (let index = 0; index < 999; index++) authority.leafFor(`h${index}.example`);
@@ -215,14 +212,14 @@ describe('leaves', () => {
     expect(authority.minted()).toBe(minted + 1);
   });
 
-  it('have a common name only if it fits', () => {
+  it('have a common name only for host names that fit', () => {
     const { leafFor } = loadAuthority({ dataDir, clock: systemClock });
     const subjectOf = (host: string) => leafOf(leafFor(host).cert).subject;
     expect(subjectOf('api.example.com')).toBe('O=Sallyport\nCN=api.example.com');
     for (const host of [longHost, '127.0.0.1', '::1']) expect(subjectOf(host)).toBe('O=Sallyport');
   });
 
-  it('end with their authority at the latest, and are not minted over and over in its last hours', () => {
+  it('expire with their authority at the latest, and are still reused in its last hours', () => {
     const offset = { value: 0 };
     const clock = clockAt(offset);
     const authority = loadAuthority({ dataDir, clock });

@@ -67,8 +67,8 @@ function forged(host: string) {
   };
 }
 
-describe('an authority that may speak for some hosts only', () => {
-  it.each(inside)('vouches for %s, and strict clients agree', async (host) => {
+describe('an authority with name constraints', () => {
+  it.each(inside)('signs a leaf for %s that strict clients accept', async (host) => {
     const authority = constrained();
     const { cert, key } = authority.leafFor(host);
     const leaf = new X509Certificate(cert).toString();
@@ -76,17 +76,20 @@ describe('an authority that may speak for some hosts only', () => {
     expect(await strictPython(cleanup, { ca: authority.certPem, host, cert, key })).toBe('TLSv1.3');
   });
 
-  it.each(outside)('mints nothing for %s, and what a stolen key signs is refused', async (host) => {
-    const authority = constrained();
-    expect(authority.refusal(host)?.code).toBe('proxy.host_not_permitted');
-    expect(() => authority.leafFor(host)).toThrow(/SALLYPORT_CA_NAME_CONSTRAINTS/);
-    const { cert, key } = forged(host);
-    const ca = authority.certPem;
-    expect(strictOpenssl(cleanup, { ca, leaf: cert, host })).toMatch(/subtree violation/);
-    expect(await strictPython(cleanup, { ca, host, cert, key })).toMatch(/refused: .*subtree/);
-  });
+  it.each(outside)(
+    'mints no leaf for %s, and strict clients refuse one that was signed with a stolen key',
+    async (host) => {
+      const authority = constrained();
+      expect(authority.refusal(host)?.code).toBe('proxy.host_not_permitted');
+      expect(() => authority.leafFor(host)).toThrow(/SALLYPORT_CA_NAME_CONSTRAINTS/);
+      const { cert, key } = forged(host);
+      const ca = authority.certPem;
+      expect(strictOpenssl(cleanup, { ca, leaf: cert, host })).toMatch(/subtree violation/);
+      expect(await strictPython(cleanup, { ca, host, cert, key })).toMatch(/refused: .*subtree/);
+    },
+  );
 
-  it('excludes every address where none is permitted', () => {
+  it('excludes all IP addresses if none is permitted', () => {
     const ca = constrained('example.test').certPem;
     for (const host of ['127.0.0.1', '::1']) {
       const leaf = forged(host).cert;
@@ -94,7 +97,7 @@ describe('an authority that may speak for some hosts only', () => {
     }
   });
 
-  it('is created again when other hosts are permitted, and kept while they are the same', () => {
+  it('is created again if the permitted hosts change, and kept otherwise', () => {
     const first = constrained();
     expect(constrained().certPem).toBe(first.certPem);
     const other = constrained('example.test');
@@ -105,7 +108,7 @@ describe('an authority that may speak for some hosts only', () => {
     expect(constrained().refusal('evil.test')).toBeDefined();
   });
 
-  it('refuses the CONNECT before anything is sent, and forwards plain HTTP', async () => {
+  it('causes the refusal of a CONNECT to other hosts, but not of plain HTTP', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end('plain'));
     const proxy = await startProxy(cleanup, { authority: constrained('example.test') });
     const target = `127.0.0.1:${port}`;
@@ -121,7 +124,7 @@ describe('an authority that may speak for some hosts only', () => {
   });
 
   it.each(['*.example.test', 'example.test:443', 'https://example.test', '10.0.0.1/8', 'a b'])(
-    'refuses to start on a constraint that is none: %s',
+    'is refused with an invalid constraint: %s',
     (text) => expect(() => constraintsOf(text)).toThrow(/SALLYPORT_CA_NAME_CONSTRAINTS/),
   );
 });

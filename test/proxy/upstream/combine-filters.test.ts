@@ -6,13 +6,13 @@ import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts
 const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
 const text = { 'content-type': 'text/plain' };
 
-describe('filters together', () => {
+describe('combined filters', () => {
   const upper: ResponseFilter = {
     head: () => 'buffer',
     whole: (bytes) => Buffer.from(bytes.toString().toUpperCase()),
   };
 
-  it('a buffering and a streaming one both see the body', () => {
+  it('give the body to both a buffering and a streaming filter', () => {
     const both = combineFilters(reflectionFilter([secret]), upper);
     expect(both.head(200, text)).toBe('buffer');
     expect(both.whole?.(Buffer.from('abc'))?.toString()).toBe('ABC');
@@ -21,7 +21,7 @@ describe('filters together', () => {
     expect(again.whole?.(Buffer.from(secret))).toBe('cut');
   });
 
-  it('a filter that passes is skipped, and a filter that cuts ends the response', () => {
+  it('skip filters that forward the response, and block it if any filter blocks it', () => {
     const passing: ResponseFilter = { head: () => 'pass', chunk: () => 'cut' };
     const streams = combineFilters(passing, reflectionFilter([secret]));
     expect(streams.head(200, text)).toBe('stream');

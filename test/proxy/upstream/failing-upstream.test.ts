@@ -10,16 +10,12 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-describe('an upstream that fails before it answers', () => {
+describe('an upstream that fails before it responds', () => {
   it.each<[string, (socket: Socket) => void, string]>([
     ['closes at once', (socket) => socket.end(), 'upstream.reset'],
     ['resets at once', (socket) => socket.resetAndDestroy(), 'upstream.reset'],
-    [
-      'breaks off within the head',
-      (socket) => socket.end('HTTP/1.1 200 OK\r\nX: '),
-      'upstream.reset',
-    ],
-    ['speaks something else', (socket) => socket.end('220 smtp ready\r\n'), 'upstream.reset'],
+    ['closes within the head', (socket) => socket.end('HTTP/1.1 200 OK\r\nX: '), 'upstream.reset'],
+    ['sends another protocol', (socket) => socket.end('220 smtp ready\r\n'), 'upstream.reset'],
     [
       'sends a huge header',
       (socket) => socket.end(head(`X: ${'a'.repeat(70_000)}\r\n`)),
@@ -37,16 +33,16 @@ describe('an upstream that fails before it answers', () => {
       'upstream.reset',
     ],
     [
-      'changes protocols unasked',
+      'changes protocols without a request',
       (socket) => socket.end('HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'),
       'upstream.reset',
     ],
     [
-      'sends 100 for ever',
+      'sends 100 Continue endlessly',
       (socket) => socket.write('HTTP/1.1 100 Continue\r\n\r\n'),
       'upstream.reset',
     ],
-  ])('is answered 502, and none of its bytes reach the agent: %s', async (_what, talk, failure) => {
+  ])('results in 502, and none of its bytes reach the agent: %s', async (_what, talk, failure) => {
     const proxy = await startProxy(cleanup);
     const answer = await get(proxy, await rawUpstream(cleanup, talk));
     expect(answer).toMatch(/^HTTP\/1\.1 502 /);
@@ -54,14 +50,14 @@ describe('an upstream that fails before it answers', () => {
     expect(await outcomeOf(proxy)).toMatchObject({ failure, status: undefined, responseBytes: 0 });
   });
 
-  it('is answered 504 if it never responds', async () => {
+  it('results in 504 if it never responds', async () => {
     const proxy = await startProxy(cleanup, { timeouts: { headersMs: 100 } });
     const answer = await get(proxy, await rawUpstream(cleanup, () => {}));
     expect(answer).toMatch(/^HTTP\/1\.1 504 /);
     expect((await outcomeOf(proxy)).failure).toBe('upstream.timeout');
   });
 
-  it('is answered 502 if nothing listens', async () => {
+  it('results in 502 if nothing listens', async () => {
     const server = createServer();
     const own = new Cleanup();
     const port = await listening(server, own);
@@ -71,7 +67,7 @@ describe('an upstream that fails before it answers', () => {
     expect((await outcomeOf(proxy)).failure).toBe('upstream.unreachable');
   });
 
-  it('is answered 502 if its name does not exist', async () => {
+  it('results in 502 if its name does not exist', async () => {
     const proxy = await startProxy(cleanup);
     const answer = await raw(
       proxy.port,
@@ -80,7 +76,7 @@ describe('an upstream that fails before it answers', () => {
     expect(answer).toContain('upstream.unreachable');
   });
 
-  it('is answered 403 if its address is in a range that is not allowed', async () => {
+  it('results in 403 if its address is in a range that is not allowed', async () => {
     const proxy = await startProxy(cleanup, { allowPrivate: [] });
     expect(await get(proxy, await rawUpstream(cleanup, () => {}))).toMatch(
       /^HTTP\/1\.1 403 .*proxy\.address_refused/s,
@@ -88,7 +84,7 @@ describe('an upstream that fails before it answers', () => {
   });
 });
 
-describe('an upstream that fails within its answer', () => {
+describe('an upstream that fails during its response', () => {
   it.each<[string, (socket: Socket) => void]>([
     [
       'resets',
@@ -97,7 +93,10 @@ describe('an upstream that fails within its answer', () => {
           setTimeout(() => socket.resetAndDestroy(), 20),
         ),
     ],
-    ['ends short of its length', (socket) => socket.end(`${head('Content-Length: 100\r\n')}part`)],
+    [
+      'ends before its Content-Length',
+      (socket) => socket.end(`${head('Content-Length: 100\r\n')}part`),
+    ],
     [
       'ends within a chunk',
       (socket) => socket.end(`${head('Transfer-Encoding: chunked\r\n')}64\r\npart`),
@@ -110,7 +109,7 @@ describe('an upstream that fails within its answer', () => {
       'sends a malformed chunk',
       (socket) => socket.end(`${head('Transfer-Encoding: chunked\r\n')}4\r\npart\r\nxyz\r\n`),
     ],
-  ])('breaks the agent’s connection off too: %s', async (_what, talk) => {
+  ])('breaks the agent’s connection, too: %s', async (_what, talk) => {
     const port = await rawUpstream(cleanup, talk);
     const proxy = await startProxy(cleanup);
     const agent = new ProxyAgent({ uri: proxy.url, proxyTunnel: false });
@@ -123,7 +122,7 @@ describe('an upstream that fails within its answer', () => {
     expect(await outcomeOf(proxy)).toMatchObject({ failure: 'upstream.reset', status: 200 });
   });
 
-  it('breaks the response off when it falls silent', async () => {
+  it('ends the agent’s response if it stops sending', async () => {
     const port = await rawUpstream(cleanup, (socket) =>
       socket.write(`${head('Content-Length: 100\r\n')}part`),
     );
@@ -132,7 +131,7 @@ describe('an upstream that fails within its answer', () => {
     expect((await outcomeOf(proxy)).failure).toBe('upstream.timeout');
   });
 
-  it('never sends the agent more bytes than it declared', async () => {
+  it('cannot send the agent more bytes than it declared', async () => {
     const port = await rawUpstream(cleanup, (socket) =>
       socket.write(`${head('Content-Length: 4\r\n')}parttoo much`),
     );

@@ -11,7 +11,7 @@ beforeEach(() => {
 afterEach(() => cleanup.run());
 
 describe('a forwarded call', () => {
-  it('headers come as the upstream sent them, less what is hop-by-hop', async () => {
+  it('returns the upstream’s headers in order, without hop-by-hop and Sallyport headers', async () => {
     const sent = [
       'Set-Cookie: a=1',
       'set-cookie: b=2',
@@ -33,7 +33,7 @@ describe('a forwarded call', () => {
     expect(answer).not.toMatch(/alt-svc|sallyport|x-hop/i);
   });
 
-  it('request headers leave in order, less what is hop-by-hop; Host is the target’s', async () => {
+  it('sends the request headers in order, without hop-by-hop ones, and with the Host of the target', async () => {
     let received = '';
     const port = await rawUpstream(cleanup, (socket, text) => {
       received = text;
@@ -87,7 +87,7 @@ describe('a forwarded call', () => {
       /\r\n\r\n2\r\nok\r\n0\r\n\r\n$/,
     ],
     [
-      'interim answers',
+      'interim responses',
       'GET',
       `HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n${head('Content-Length: 2\r\n')}ok`,
       /^HTTP\/1\.1 200 [\s\S]*\r\n\r\nok$/,
@@ -104,7 +104,7 @@ describe('a forwarded call', () => {
       `${head('Content-Encoding: gzip\r\nContent-Length: 3\r\n')}\x1f\x8b!`,
       /Content-Encoding: gzip\r\n[\s\S]*\r\n\r\n..!$/,
     ],
-  ])('%s', async (_what, method, answer, expected) => {
+  ])('returns the final response: %s', async (_what, method, answer, expected) => {
     const port = await rawUpstream(cleanup, (socket) =>
       socket.write(Buffer.from(answer, 'latin1')),
     );
@@ -113,14 +113,14 @@ describe('a forwarded call', () => {
     expect((await outcomeOf(proxy)).failure).toBeUndefined();
   });
 
-  it('a response that ends with its connection is complete', async () => {
+  it('is complete if the response ends with the upstream connection', async () => {
     const port = await rawUpstream(cleanup, (socket) => socket.end(`${head('')}until the end`));
     const proxy = await startProxy(cleanup);
     expect(await get(proxy, port)).toContain('until the end');
     expect((await outcomeOf(proxy)).failure).toBeUndefined();
   });
 
-  it('a streamed body of known length keeps its length, and one of unknown length is chunked', async () => {
+  it('keeps the length of a streamed body, or is chunked if that length is unknown', async () => {
     const heads: string[] = [];
     const port = await rawUpstream(cleanup, (socket, text) => {
       heads.push(text.toLowerCase());
@@ -142,7 +142,7 @@ describe('a forwarded call', () => {
     expect(heads.at(-1)).toContain('content-length: 0');
   });
 
-  it('connections to the upstream are used again', async () => {
+  it('reuses connections to the upstream', async () => {
     const sockets = new Set<unknown>();
     const port = await httpUpstream(cleanup, (req, res) => {
       sockets.add(req.socket);
@@ -153,7 +153,7 @@ describe('a forwarded call', () => {
     expect(sockets.size).toBe(1);
   });
 
-  it('Expect: 100-continue is answered here, and the body follows', async () => {
+  it('receives 100 Continue from the sidecar, and then its body is forwarded', async () => {
     const port = await httpUpstream(cleanup, async (req, res) => {
       res.end(`${req.headers.expect} ${(await bodyOf(req)).toString()}`);
     });
@@ -167,7 +167,7 @@ describe('a forwarded call', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 [\s\S]*undefined hi/);
   });
 
-  it('an early refusal of a large upload reaches the agent', async () => {
+  it('returns an early refusal of a large upload to the agent', async () => {
     const port = await rawUpstream(cleanup, (socket) => {
       socket.end('HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig');
       socket.pause();

@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-describe('filters', () => {
+describe('a filtered response', () => {
   const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
   const injected = (proxy: Parameters<typeof startProxy>[1] = {}) =>
     startProxy(cleanup, {
@@ -35,7 +35,7 @@ describe('filters', () => {
         }),
     });
 
-  it('the credential arrives in place of the agent’s, and identity is asked for', async () => {
+  it('is requested with the credential in place of the agent’s, and without compression', async () => {
     const port = await httpUpstream(cleanup, (req, res) => {
       res.end(
         JSON.stringify([
@@ -57,7 +57,7 @@ describe('filters', () => {
       'in the body as base64',
       (value: string) => ({ head: '', body: Buffer.from(value).toString('base64') }),
     ],
-  ])('a credential that is reflected %s does not reach the agent', async (_what, reflect) => {
+  ])('does not reach the agent if it reflects the credential %s', async (_what, reflect) => {
     const port = await httpUpstream(cleanup, (req, res) => {
       const { head: line, body } = reflect(req.headers.authorization ?? '');
       if (line !== '') res.setHeader('X', line.slice(3, -2));
@@ -72,7 +72,7 @@ describe('filters', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 502 [\s\S]*"reason_code":"credential\.reflected"/);
   });
 
-  it('an event stream passes event by event, whether or not it ends', async () => {
+  it('reaches the agent as it arrives, before its end', async () => {
     let answer: ServerResponse | undefined;
     const port = await httpUpstream(cleanup, (req, res) => {
       const isEvents = req.url === '/events';
@@ -92,7 +92,7 @@ describe('filters', () => {
     }
   });
 
-  it('a large response that reflects the credential late is broken off', async () => {
+  it('is broken off before a credential that it reflects late', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.end(Buffer.concat([Buffer.alloc(200_000, 'a'), Buffer.from(secret)]));
     });
@@ -102,7 +102,7 @@ describe('filters', () => {
     expect(answer).not.toContain(secret);
   });
 
-  it('a response without the credential passes unchanged, length included', async () => {
+  it('without the credential is forwarded unchanged, with its length', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.writeHead(200, { 'content-length': '12' });
       res.write('sk_liv');
@@ -112,7 +112,7 @@ describe('filters', () => {
     expect(await get(proxy, port)).toMatch(/content-length: 12\r\n[\s\S]*\r\n\r\nsk_live_4eC3$/);
   });
 
-  it('a buffered answer is replaced with its new length', async () => {
+  it('has its new length if a buffering filter replaces it', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end('small'));
     const proxy = await startProxy(cleanup, {
       filter: () => ({
@@ -123,7 +123,7 @@ describe('filters', () => {
     expect(await get(proxy, port)).toMatch(/content-length: 14\r\n[\s\S]*\r\n\r\nsmall and more$/i);
   });
 
-  it('a response too large to be buffered is not forwarded at all', async () => {
+  it('that is too large to be buffered is not forwarded', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end(Buffer.alloc(2000)));
     const proxy = await startProxy(cleanup, {
       filter: () => ({ head: () => 'buffer', whole: (bytes) => bytes, bytesMax: 1000 }),
@@ -136,7 +136,7 @@ describe('filters', () => {
   });
 
   it.each(['head', 'chunk', 'whole'] as const)(
-    'a filter that throws in %s lets nothing through',
+    'is not forwarded if its filter throws in %s',
     async (where) => {
       const fail = () => {
         throw new Error('broken filter');
@@ -155,7 +155,7 @@ describe('filters', () => {
     },
   );
 
-  it('a HEAD answer keeps its length whatever the filter does with bodies', async () => {
+  it('to a HEAD request keeps its length', async () => {
     const port = await rawUpstream(cleanup, (socket) =>
       socket.write(head('Content-Length: 100\r\n')),
     );
@@ -165,7 +165,7 @@ describe('filters', () => {
     expect(await get(proxy, port, '', 'HEAD')).toMatch(/Content-Length: 100\r\n/);
   });
 
-  it('headers are added to the answer in place of the upstream’s', async () => {
+  it('has the sidecar’s headers in place of the upstream’s', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.setHeader('X-A', '1').end());
     const proxy: TestProxy = await startProxy(cleanup, {
       handle: async (exchange) => {

@@ -18,8 +18,8 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-describe('streams', () => {
-  it('the head of an event stream arrives before any event, each event as it is sent', async () => {
+describe('a streamed response', () => {
+  it('reaches the agent at once: the head before any event, then each event as it is sent', async () => {
     let emit: (text: string) => void = () => {};
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
@@ -46,7 +46,7 @@ describe('streams', () => {
     expect(String((await events.next()).value)).toBe('data: late\n\n');
   });
 
-  it('an agent that goes away ends the upstream’s stream', async () => {
+  it('is ended at the upstream if the agent disconnects', async () => {
     let gone = false;
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: 1\n\n');
@@ -65,7 +65,7 @@ describe('streams', () => {
     expect((await outcomeOf(proxy)).failure).toBe('client_gone');
   });
 
-  it('an agent that stops reading is disconnected in the end, event stream or not', async () => {
+  it('is ended if the agent stops reading, whether it is an event stream or not', async () => {
     for (const type of ['text/event-stream', 'text/plain']) {
       const port = await httpUpstream(cleanup, (_req, res) => {
         res.writeHead(200, { 'content-type': type });
@@ -89,7 +89,7 @@ describe('streams', () => {
     }
   });
 
-  it('the caller can break off: before the answer nothing is written, within it the agent sees the break', async () => {
+  it('can be aborted: nothing is written before its head, and it stays incomplete after its head', async () => {
     const stop = new AbortController();
     const port = await httpUpstream(cleanup, (req, res) => {
       if (req.url === '/head') res.writeHead(200).write('begin');

@@ -120,7 +120,7 @@ describe('the sidecar refuses an upstream with 502 and a specific reason, and se
     expect(received.connections).toBe(0);
   });
 
-  it('an untrusted certificate, whatever the environment switches off', async () => {
+  it('an untrusted certificate, even with NODE_TLS_REJECT_UNAUTHORIZED=0', async () => {
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
     cleanup.add(() => {
       delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
@@ -145,7 +145,7 @@ describe('a wildcard certificate', () => {
     ['a.b.example.test', 502],
     ['example.test', 502],
     ['api.example.test.evil.test', 502],
-  ])('of *.example.test for %s is answered %d', async (host, status) => {
+  ])('of *.example.test on the host %s results in %d', async (host, status) => {
     const { ca, cert, key } = certificateFor('*.example.test');
     const server = createHttpsServer({ cert, key }, (_req, res) => res.end('ok'));
     const port = await listening(server, cleanup);

@@ -79,7 +79,7 @@ async function upstreamListener(req: IncomingMessage, res: ServerResponse): Prom
 
 describe('200 MB through the proxy', () => {
   it.each(['http', 'https'] as const)(
-    '%s, down and up: every byte arrives and memory stays flat',
+    'arrive completely over %s, down and up, and memory stays constant',
     async (scheme) => {
       const { authority, agent, rssBytes } = await startAlone();
       const port =
@@ -111,7 +111,7 @@ describe('200 MB through the proxy', () => {
     60_000,
   );
 
-  it('an agent that reads slowly holds the upstream back, and one that sends fast is held back by it', async () => {
+  it('are subject to backpressure: a slow agent slows the upstream, and a slow upstream slows the agent', async () => {
     const { agent, rssBytes } = await startAlone();
     let produced = 0;
     let consuming: IncomingMessage | undefined;

@@ -46,14 +46,14 @@ async function tunnelling(scheme: 'http' | 'https' = 'http') {
 
 describe('a WebSocket whose call carries a credential', () => {
   it.each<[string, string | readonly (string | Buffer)[]]>([
-    ['in the answer to the handshake', switching(`X-Echo: ${secret}\r\n`)],
+    ['in the handshake response', switching(`X-Echo: ${secret}\r\n`)],
     ['in a frame', [switching(), frame(`you sent ${secret}`)]],
     [
-      'in a frame that comes in pieces',
+      'in a frame that arrives in pieces',
       [switching(), frame(secret).subarray(0, 12), frame(secret).subarray(12)],
     ],
-    ['behind frames that do not', [switching(), frame('hello'), frame(`{"t":"${secret}"}`)]],
-  ])('is cut when the upstream reflects it: %s', async (_what, parts) => {
+    ['after frames without it', [switching(), frame('hello'), frame(`{"t":"${secret}"}`)]],
+  ])('is closed if the upstream reflects the credential: %s', async (_what, parts) => {
     const port = await rawUpstream(cleanup, async (socket) => {
       for (const part of [parts].flat()) {
         if (!socket.destroyed) socket.write(part);
@@ -67,7 +67,7 @@ describe('a WebSocket whose call carries a credential', () => {
   });
 
   it.each(['200 OK', '401 Unauthorized', '500 Oops'])(
-    'sees nothing of an answer that changes no protocol: %s',
+    'does not return a response that changes no protocol: %s',
     async (status) => {
       const port = await rawUpstream(cleanup, (socket) =>
         socket.end(
@@ -84,7 +84,7 @@ describe('a WebSocket whose call carries a credential', () => {
     },
   );
 
-  it('forwards harmless messages, uncompressed and without headers that lead past the proxy', async () => {
+  it('forwards harmless messages uncompressed, and removes headers that lead around the proxy', async () => {
     let asked = '';
     const port = await rawUpstream(cleanup, (socket, head) => {
       asked = head;

@@ -47,7 +47,7 @@ async function tunnelled({ port, path = '/ws', headers = [], filter }: Asked): P
 
 describe('a WebSocket', () => {
   it.each(["/ws?name=O'Hara&&x=", '/ws/%7Euser?', '/a:b/@c'])(
-    'is asked for by the very path that was judged: %s',
+    'is requested with exactly the path that was judged: %s',
     async (path) => {
       let asked = '';
       const port = await rawUpstream(cleanup, (socket, head) => {
@@ -59,7 +59,7 @@ describe('a WebSocket', () => {
     },
   );
 
-  it('is refused if its request cannot be written, and nothing is sent', async () => {
+  it('is refused if its request headers are invalid, and nothing is sent', async () => {
     let connections = 0;
     const port = await rawUpstream(cleanup, (socket) => {
       connections++;

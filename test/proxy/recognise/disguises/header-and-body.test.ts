@@ -8,7 +8,7 @@ afterAll(() => server.close());
 
 describe('a bound JSON call', () => {
   it.each([...headers, ...framing, ...json])(
-    'disguised by %s is refused or the same action',
+    'disguised by %s is refused or recognised as the same action',
     (...disguise) => expectDisguise(refundCall, disguise),
   );
 });

@@ -11,15 +11,18 @@ beforeAll(() => server.open());
 afterAll(() => server.close());
 
 describe('an MCP tool call', () => {
-  it.each(messages)('disguised by %s is refused or the same action', async (...disguise) => {
-    if (disguise[2] !== 'other') return expectDisguise(toolCall, disguise);
-    // Another method is another action, with a tool id that no tool can have.
-    const seen = await server.send(disguise[1]);
-    expect(seen).toMatchObject({ kind: 'action', tool: 'mcp.payments/Tools/Call' });
-  });
+  it.each(messages)(
+    'disguised by %s is refused or recognised as the same action',
+    async (...disguise) => {
+      if (disguise[2] !== 'other') return expectDisguise(toolCall, disguise);
+      // Another method is another action, with a tool id that no tool can have.
+      const seen = await server.send(disguise[1]);
+      expect(seen).toMatchObject({ kind: 'action', tool: 'mcp.payments/Tools/Call' });
+    },
+  );
 
   it.each(modernMessages)(
-    'without sessions, disguised by %s, is refused or the same action',
+    'without sessions, disguised by %s, is refused or recognised as the same action',
     (...disguise) => expectDisguise(statelessCall, disguise),
   );
 });

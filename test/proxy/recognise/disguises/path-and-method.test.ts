@@ -6,7 +6,8 @@ beforeAll(() => server.open());
 afterAll(() => server.close());
 
 describe('a bound call', () => {
-  it.each([...paths, ...methods])('disguised by %s is refused or the same action', (...disguise) =>
-    expectDisguise(refundCall, disguise),
+  it.each([...paths, ...methods])(
+    'disguised by %s is refused or recognised as the same action',
+    (...disguise) => expectDisguise(refundCall, disguise),
   );
 });

@@ -12,11 +12,11 @@ beforeAll(() => server.open());
 afterAll(() => server.close());
 
 describe('a bound call with a query', () => {
-  it.each(queries)('disguised by %s is refused or the same action', (...disguise) =>
+  it.each(queries)('disguised by %s is refused or recognised as the same action', (...disguise) =>
     expectDisguise(listCall, disguise),
   );
 
-  it('a semicolon separates nothing: it stays in the value, escaped', async () => {
+  it('treats a semicolon as part of a value, not as a separator', async () => {
     const seen = await server.send(list('customer=cus_1;customer=cus_2'));
     if (seen === 'unparsed' || seen.kind !== 'action') throw new Error('no action');
     expect(seen.args).toEqual({ customer: 'cus_1;customer=cus_2' });
@@ -25,7 +25,7 @@ describe('a bound call with a query', () => {
 });
 
 describe('a bound call with a form', () => {
-  it.each(forms)('disguised by %s is refused or the same action', (...disguise) =>
+  it.each(forms)('disguised by %s is refused or recognised as the same action', (...disguise) =>
     expectDisguise(transferCall, disguise),
   );
 });
