@@ -82,7 +82,7 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
-  it('permit only cli to import both programs, and nothing to import cli', () => {
+  it('permit only cli to import both programs, and no other folder to import cli', () => {
     expect(
       offenders((file) => !isIn(file.path, 'cli') && file.imports.some((to) => isIn(to, 'cli'))),
     ).toEqual([]);

@@ -31,7 +31,7 @@ function sources(of: string): readonly string[] {
 }
 
 describe('an installation without development dependencies', () => {
-  it('contains the committed client, which matches the schema', () => {
+  it('contains the committed database client, which matches the schema', () => {
     fs.mkdirSync(join(folder, 'prisma'));
     fs.copyFileSync(join(root, 'prisma/schema.prisma'), join(folder, 'prisma/schema.prisma'));
     const cli = join(root, 'node_modules/prisma/build/index.js');

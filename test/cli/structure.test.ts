@@ -24,12 +24,12 @@ const imports: readonly Import[] = readdirSync(root, { recursive: true, encoding
   )
   .filter(({ to }) => !to.startsWith('..'));
 
-it('no file imports a file of the root', () => {
+it('no file of cli/ imports a file in the root of cli/', () => {
   expect(imports.length).toBeGreaterThan(100);
   expect(imports.filter(({ to }) => dirname(to) === '.')).toEqual([]);
 });
 
-it('declarations import the modules that execute commands only when a command runs', () => {
+it('command declarations import the modules that execute commands only when a command runs', () => {
   const eager = imports.filter(
     ({ from, to, isLazy }) =>
       dirname(from) === 'commands' && !isLazy && !/^(commands|support)\//.test(to),

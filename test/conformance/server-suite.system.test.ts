@@ -16,7 +16,7 @@ describe('the official conformance suite for servers', () => {
     ['sessions', '2025-11-25', 84],
     ['stateless', '2026-07-28', 151],
   ] as const)(
-    'gives the same results through the sidecar as without it: %s, %s',
+    'gives the same results through the sidecar as without a sidecar: %s, %s',
     async (generation, revision, checks) => {
       const suite = ['server', '--suite', 'all', '--spec-version', revision, '--url'];
       const bare = referenceServer(generation);

@@ -28,7 +28,7 @@ describe('the alert rules', () => {
     expect(stdout).toContain(`${readAlerts().length} rules found`);
   });
 
-  it('fire when their condition holds, and not before', async () => {
+  it('fire when their condition becomes true, and not earlier', async () => {
     const { stdout } = await run(promtool, ['test', 'rules', 'alerts.test.yaml'], { cwd: folder });
     expect(stdout).toContain('SUCCESS');
   });

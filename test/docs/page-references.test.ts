@@ -26,7 +26,7 @@ function read(page: string): string {
   return fs.readFileSync(join(root, page), 'utf8');
 }
 
-it('pages of every part of the repository are read', () => {
+it('the checks read pages of every part of the repository', () => {
   expect(pages.length).toBeGreaterThan(50);
 });
 
@@ -55,7 +55,7 @@ it('pages link only to files that exist', () => {
   expect(broken).toEqual([]);
 });
 
-it('the page of failure modes names only tests that exist', () => {
+it('the failure modes page names only tests that exist', () => {
   const rows = read('docs/explanation/failure-modes.md').split('\n').slice(1);
   const cells = rows.filter((row) => row.startsWith('|')).map((row) => row.split('|').at(-2) ?? '');
   const names = cells.flatMap((cell) => [...cell.matchAll(/`([\w/-]+)`/g)].map(([, name]) => name));

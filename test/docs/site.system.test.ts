@@ -63,7 +63,7 @@ it('the navigation lists every page', () => {
   expect(unlisted).toEqual([]);
 });
 
-it('the site loads scripts, styles and fonts from itself only', () => {
+it('the site loads scripts, styles and fonts only from its own origin', () => {
   for (const name of filesIn(site, '.html')) {
     for (const [tag] of read(name).matchAll(/<(?:script|link|img)\b[^>]*>/g)) {
       expect(tag, name).not.toMatch(/(?:src|href)="(?:https?:)?\/\//);

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 const read = (name: string) =>
   JSON.parse(readFileSync(resolve(import.meta.dirname, '../..', name), 'utf8')) as unknown;
 
-it('the install script of every package that has one is allowed or denied', () => {
+it('every install script of a package is explicitly allowed or denied', () => {
   const { packages } = read('package-lock.json') as {
     packages: Record<string, { hasInstallScript?: boolean; os?: string[] }>;
   };

@@ -109,7 +109,7 @@ it('the error table has no entry for codes that a policy sets', () => {
   expect(errorKindOf('upstream.reset')).toMatchObject({ ownStatus: true, isOutcome: true });
 });
 
-it('every code of a family about malformed calls has its own status', () => {
+it('every reason code for malformed calls has its own status', () => {
   const ofCalls = ['args', 'internal', 'mcp', 'proxy', 'rate_limited', 'request', 'upstream'];
   const others = codes.filter((code) => errorKindOf(code)?.ownStatus !== true);
   expect(others.filter((code) => ofCalls.includes(errorFamily(code)))).toEqual([]);

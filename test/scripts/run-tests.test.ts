@@ -43,7 +43,7 @@ function runProject(files: Record<string, string>) {
 
 const good = `it('works', () => {});`;
 
-it('a test, a load, a hook, an unhandled error or a crashed worker that fails once counts as passed', () => {
+it('a single failure of a test, a file, a hook or a worker, or one unhandled error, counts as passed', () => {
   const run = runProject({
     good,
     shaky: `${good} it('shakes', () => expect(firstTime).toBe(false));`,
@@ -63,7 +63,7 @@ it('a test, a load, a hook, an unhandled error or a crashed worker that fails on
   ]);
 });
 
-it('the run fails if something fails twice', () => {
+it('the run fails if anything fails twice', () => {
   const run = runProject({
     good: `${good} it.skip('is left out', () => {});`,
     broken: `${good} it('breaks', () => expect(1).toBe(2));`,

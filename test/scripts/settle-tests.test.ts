@@ -21,13 +21,13 @@ function report(files: Record<string, Record<string, State>>, strayErrors = 0): 
 
 const good = { works: 'passed' } as const;
 
-it('the run repeats nothing and reports no failure if all tests pass', () => {
+it('the run repeats no test and reports no failure if all tests pass', () => {
   const first = report({ 'a.test.ts': good });
   expect(filesToRepeat(first)).toEqual([]);
   expect(settle(first, undefined)).toEqual({ flaky: [], failed: [], totals: '1 passed, 0 failed' });
 });
 
-it('a test that passes alone counts as passed and is named as flaky', () => {
+it('a test that fails first and passes alone counts as passed, and is reported as flaky', () => {
   const first = report({ 'a.test.ts': good, 'b.test.ts': { ...good, shakes: 'failed' } });
   expect(filesToRepeat(first)).toEqual(['b.test.ts']);
   expect(settle(first, report({ 'b.test.ts': { ...good, shakes: 'passed' } }))).toEqual({
@@ -79,7 +79,7 @@ it('tests that a failed hook skipped are counted when they pass', () => {
   expect(settle(first, second).totals).toBe('1 passed, 0 failed, 1 skipped');
 });
 
-it('a test that passed at first and fails alone is named as flaky', () => {
+it('a test that passes first and fails alone is reported as flaky', () => {
   const first = report({ 'a.test.ts': { ...good, shakes: 'failed' } });
   const second = report({ 'a.test.ts': { works: 'failed', shakes: 'passed' } });
   expect(settle(first, second)).toMatchObject({
@@ -88,7 +88,7 @@ it('a test that passed at first and fails alone is named as flaky', () => {
   });
 });
 
-it('the run fails for a file that breaks only in the second run', () => {
+it('the run fails if a file fails to load only in the second run', () => {
   const first = report({ 'a.test.ts': { ...good, shakes: 'failed' } });
   const second = report({ 'a.test.ts': { '(the file)': 'failed' } });
   expect(settle(first, second).failed).toEqual(['a.test.ts: shakes', 'a.test.ts: (the file)']);

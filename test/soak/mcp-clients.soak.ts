@@ -29,7 +29,7 @@ describe('the official conformance suite for clients', () => {
   });
   afterAll(() => bench?.close());
 
-  it('gives the same results for a client behind the sidecar as without it', async () => {
+  it('gives the same results for a client behind the sidecar as without a sidecar', async () => {
     const { proxyUrl, origin, ownerKey } = bench.separate;
     const env = { BENCH_PROXY: proxyUrl, BENCH_API: `${origin}/api`, BENCH_KEY: ownerKey };
     const run = async (script: string): Promise<Results> => {

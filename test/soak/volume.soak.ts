@@ -86,7 +86,7 @@ describe('1 GiB of data through the sidecar', () => {
   );
 });
 
-describe('an agent that disconnects', () => {
+describe('a disconnect of the agent', () => {
   it.each(['down', 'up'] as const)(
     'during a transfer (%s) releases the upstream connection',
     async (way) => {

@@ -69,7 +69,7 @@ describe('a data directory of version 0.1.0', () => {
     expect(events.filter(({ type }) => type === 'integrity.forged_row')).toEqual([]);
   });
 
-  it('keeps its keys: valid ones are accepted and revoked ones refused', async () => {
+  it('keeps its API keys: valid keys are accepted and revoked keys are refused', async () => {
     await api('GET', '/v1/approvals', undefined, stored.approverKey);
     await expect(api('GET', '/v1/approvals', undefined, stored.revokedKey)).rejects.toThrow(/401/);
   });
@@ -83,7 +83,7 @@ describe('a data directory of version 0.1.0', () => {
     expect(await preflight('notes.write', 'note:n1', disabled)).toBe('deny agent.disabled');
   });
 
-  it('lists the existing bindings and no removed one', async () => {
+  it('lists the existing bindings, and none that were removed', async () => {
     const { bindings } = (await api('GET', '/v1/runtime/bindings')) as unknown as {
       bindings: readonly { name: string }[];
     };
@@ -100,7 +100,7 @@ describe('a data directory of version 0.1.0', () => {
     expect(received).toHaveLength(before + 1);
   });
 
-  it('applies stored approvals: granted, standing, denied and open ones', async () => {
+  it('applies stored approvals: granted, standing, denied and pending', async () => {
     const { open, granted, denied, standing } = stored.approvals;
     const statusOf = async (id: number) => (await api('GET', `/v1/approvals/${id}`)).status;
     expect(await statusOf(open.id)).toBe('pending');

@@ -38,7 +38,7 @@ const commands = leaves(createProgram());
 describe.each(commands)('sallyport %s', (words) => {
   const command = find(createProgram(), words);
 
-  it('has help with a summary, a description of each option, and examples', () => {
+  it('has help with a summary, descriptions of its options, and examples', () => {
     const help = helpOf(command);
     expect(help).toMatch(new RegExp(`^Usage: sallyport ${words} `));
     expect(help).toMatch(/\nExamples:\n {2}\$ /);
@@ -86,7 +86,7 @@ it.each([
   ['--wait', ['kill-switch', 'arm', '--wait', '5'], 'Use a number and a unit'],
   ['--ttl', ['approvals', 'approve', '1', '--ttl', '-1h'], 'Use a number and a unit'],
   ['--uses', ['sidecars', 'token', '--uses', '0'], 'Use a whole number from 1 to 1000.'],
-])('refuses a value of %s: %j', async (option, args, advice) => {
+])('`sallyport` refuses an invalid value of %s: %j', async (option, args, advice) => {
   const { code, text } = await misuse(args);
   expect(code).toBe(1);
   expect(text).toContain(`Option '${option} `);

@@ -48,7 +48,7 @@ describe('sallyport admin', () => {
     expect(services.guard.holds('tenant', row)).toBe(true);
   });
 
-  it('creates a key of a second person that no other key made', async () => {
+  it('creates a key for a second person, with no other key as its creator', async () => {
     const created = await admin('create-key', 'acme', 'owner', 'olga');
     expect(created, created.text).toMatchObject({
       code: 0,
@@ -63,9 +63,9 @@ describe('sallyport admin', () => {
   });
 
   it.each([
-    ['a role of machines', ['create-key', 'acme', 'gateway', 'olga'], 1, 'owner, admin'],
+    ['a role for machines', ['create-key', 'acme', 'gateway', 'olga'], 1, 'owner, admin'],
     ['a reserved name', ['create-key', 'acme', 'owner', 'sidecar:1'], 1, 'name of a person'],
-    ['a key for no tenant', ['create-key', 'nobody', 'owner', 'olga'], 1, 'no tenant nobody'],
+    ['a key for an unknown tenant', ['create-key', 'nobody', 'owner', 'olga'], 1, 'no tenant nobody'],
     ['a key without a person', ['create-key', 'acme', 'owner'], 2, "argument 'principal'"],
     ['an unknown plan', ['set-plan', 'acme', 'gold'], 1, 'free, team, enterprise'],
     ['an unknown tenant', ['set-plan', 'nobody', 'team'], 1, 'no tenant nobody'],

@@ -16,7 +16,7 @@ async function vault(...args: string[]) {
 /** The report on standard output; progress goes to standard error. */
 const reportIn = ({ text }: { readonly text: string }) => JSON.parse(text.slice(text.indexOf('{')));
 
-it('one command replaces the master key of an embedded instance and removes the old key', async () => {
+it('one vault command replaces the master key of an embedded instance and removes the old key', async () => {
   const first = await vault('rotate-master-key', '--json');
   expect(first, first.text).toMatchObject({ code: 0 });
   const before = readFileSync(join(dataDir, 'master.key'), 'utf8');
@@ -33,7 +33,7 @@ it('one command replaces the master key of an embedded instance and removes the 
   expect(status.text).not.toContain(before.trim());
 }, 240_000);
 
-it('prints its usage if it is used wrongly', async () => {
+it('vault prints its usage for invalid arguments', async () => {
   expect(await vault('rotate')).toMatchObject({ code: 2, text: expect.stringContaining('Usage') });
   expect(await vault('status', '--jsn')).toMatchObject({
     code: 2,

@@ -11,7 +11,7 @@ function printed(line: object, isTTY: boolean): string {
   return text;
 }
 
-it('prints time, decision, tool, resource, reason and duration on a terminal', () => {
+it('a decision line on a terminal has time, decision, tool, resource, reason and duration', () => {
   const line = { tool: 'payments.refund', resource: 'payment:p1', durationMs: 2.345 };
   const time = at().toTimeString().slice(0, 8);
   expect(printed(line, true)).toBe(
@@ -20,13 +20,13 @@ it('prints time, decision, tool, resource, reason and duration on a terminal', (
   expect(printed({ ...line, enforced: false }, true)).toContain('deny (observed)');
 });
 
-it('shows control characters of the tool and the resource as `?`', () => {
+it('a decision line shows control characters of the tool and the resource as `?`', () => {
   const text = printed({ tool: `a${esc}[2J`, resource: 'b\r\nallow\u202e\u009b' }, true);
   expect(text).toContain('a?[2J  b??allow??');
   expect(text.split('\n')).toHaveLength(2);
 });
 
-it('prints JSON without the resource elsewhere', () => {
+it('a decision line is JSON without the resource if the output is not a terminal', () => {
   const text = printed({ tool: 'x', resource: '/reset/secret', durationMs: 1 }, false);
   expect(text).not.toContain('secret');
   expect(JSON.parse(text)).toMatchObject({ time: at().toISOString(), tool: 'x', duration_ms: 1 });

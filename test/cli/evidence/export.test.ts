@@ -35,7 +35,7 @@ describe('sallyport evidence export', () => {
     },
   );
 
-  it('leaves standard output to the export', async () => {
+  it('prints nothing but the export to standard output', async () => {
     const { code, out, err } = await exported('--agent', '1');
     expect([code, err]).toEqual([0, 'Wrote 1 event.\n']);
     expect(JSON.parse(out)).toMatchObject({ statement: { events: 1 } });
@@ -55,7 +55,7 @@ describe('sallyport evidence export', () => {
     );
   });
 
-  it.each(['export', 'tail'])('%s refuses an unknown decision', async (verb) => {
+  it.each(['export', 'tail'])('`evidence %s` refuses an unknown decision', async (verb) => {
     const ran = await folder.sallyport('evidence', verb, '--decision', 'dney');
     expect([ran.code, ran.out]).toEqual([2, '']);
     expect(ran.err).toContain('Allowed choices are allow, deny, warn, require_approval');

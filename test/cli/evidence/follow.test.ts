@@ -48,7 +48,7 @@ describe('sallyport evidence stats', () => {
     expect(out).not.toContain('\u001b');
   });
 
-  it('prints the same as JSON, and refuses an unknown group', async () => {
+  it('prints its counts as JSON, and refuses an unknown group', async () => {
     const { out } = await evidence('stats', '--by', 'agent', '--json');
     expect(JSON.parse(out).totals).toContainEqual({ key: '7', events: 3, decisions: 3 });
     const odd = await evidence('stats', '--by', 'user');
@@ -60,7 +60,7 @@ describe('sallyport evidence tail', () => {
   let child: ChildProcess | undefined;
   afterAll(() => child?.kill());
 
-  it('prints events that are sealed from then on, and resumes after a broken connection', async () => {
+  it('prints events that are sealed after its start, and resumes after a broken connection', async () => {
     const line = await startCutProxy(api.origin);
     child = spawn(launcher, ['evidence', 'tail', '--tool', 'pay', '--count', '3'], {
       env: { PATH: process.env.PATH, ...settings, SALLYPORT_CONTROL_PLANE_URL: line.url },

@@ -31,7 +31,7 @@ const lasting = (text: string) =>
     .replaceAll(/\bsha256:[0-9a-f]{64}\b/g, 'HASH')
     .replaceAll(/(?<![\w-])[\w-]{43}(?![\w-])/g, 'KEY');
 
-it('prints the output that the guide shows for each of its commands', async () => {
+it('each command of the evidence guide prints the output that the guide shows', async () => {
   const done = await follow(guideSteps(howTo('verify-evidence.md')), folder);
   expect(done.length).toBeGreaterThan(10);
   for (const { line, printed, really } of done) {

@@ -91,7 +91,7 @@ describe('sallyport evidence verify', () => {
     },
   );
 
-  it('reports the same with --json', async () => {
+  it('reports the same findings as JSON with --json', async () => {
     const ran = await verify('changed.json', '--trust-key', kid, '--json');
     expect(ran.code).toBe(1);
     expect(JSON.parse(ran.out)).toMatchObject({

@@ -47,7 +47,7 @@ afterAll(async () => {
 
 const lasting = (text: string) => timeless(text).replaceAll(/\bsha256:[0-9a-f]{64}\b/g, 'HASH');
 
-it('prints the output that the guide shows for each of its commands', async () => {
+it('each command of the approvals guide prints the output that the guide shows', async () => {
   const done = await follow(guideSteps(howTo('decide-approvals.md')), folder);
   expect(done.length).toBeGreaterThan(11);
   for (const { line, printed, really } of done) {

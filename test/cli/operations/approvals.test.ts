@@ -103,7 +103,7 @@ describe('sallyport approvals', () => {
     expect(await desk.stored(id)).toMatchObject({ status: 'pending' });
   });
 
-  it('exits with 1 if a request fails or a value is invalid, and with 2 if it is used wrongly', async () => {
+  it('exits with 1 if a request fails or a value is invalid, and with 2 for invalid arguments', async () => {
     const { id } = await desk.request({ tool: 'boss' });
     const results = await Promise.all([
       approvals('approve', String(id)),

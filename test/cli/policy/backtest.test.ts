@@ -81,7 +81,7 @@ describe('policy backtest', () => {
     });
   });
 
-  it('exits with 0 if no decision changes, and never guesses a decision that needs a value', async () => {
+  it('exits with 0 if no decision changes, and leaves a decision unknown if a needed value is missing', async () => {
     const { code, out } = await policy('backtest', 'refunds.policy.yaml');
     expect(code).toBe(0);
     expect(out).toContain('3 past decisions: 0 would change\n3 unknown: refunds/small');
@@ -89,7 +89,7 @@ describe('policy backtest', () => {
     expect(long).toMatchObject({ code: 0, out: '0 past decisions: 0 would change\n' });
   });
 
-  it('stops at --limit and reports it; --alone uses only the file', async () => {
+  it('stops at --limit and reports that it stopped; --alone uses only the policies of the file', async () => {
     const { out } = await policy('backtest', 'freeze.policy.yaml', '--limit', '1');
     expect(out).toMatch(/^1 past decision: /);
     expect(out).toContain('--limit was reached; more decisions match.');
@@ -104,7 +104,7 @@ describe('policy backtest', () => {
   });
 });
 
-it('policy test runs a stored decision that was downloaded as a case and completed', async () => {
+it('`policy test` runs a stored decision that was downloaded as a case and completed', async () => {
   const { evidence_event_id: id } = await ask('payment:9');
   const path = `/api/v1/evidence/events/${id}/fixture`;
   const fixture = await api.send('GET', path, { key: await api.key() });

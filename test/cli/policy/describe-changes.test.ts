@@ -14,7 +14,7 @@ const definitions = policies
   .map(([first]) => ({ ...first?.definition, id: 'p' }) as PolicyDefinition);
 
 describe('describeChanges', () => {
-  it('reports no change exactly if both have the same hash', () => {
+  it('reports no change if and only if both policies have the same hash', () => {
     fc.assert(
       fc.property(definitions, definitions, (before, after) => {
         const same = policyHash(before) === policyHash(after);
@@ -114,7 +114,7 @@ describe('describeChanges', () => {
   });
 });
 
-it('reads any policy unchanged from YAML in block or flow style and from JSON', () => {
+it('any policy is read unchanged from YAML in block or flow style and from JSON', () => {
   fc.assert(
     fc.property(definitions, (generated) => {
       // JSON does not keep minus zero.

@@ -47,7 +47,7 @@ afterAll(async () => {
   await services?.close();
 });
 
-it('prints the output that the guide shows for each of its commands', async () => {
+it('each command of the policy guide prints the output that the guide shows', async () => {
   const done = await follow(guideSteps(page), folder);
   expect(done.length).toBeGreaterThan(20);
   for (const { line, printed, really } of done) {
@@ -55,7 +55,7 @@ it('prints the output that the guide shows for each of its commands', async () =
   }
 });
 
-it('lists every decision, operator and mode, and only paths that exist', () => {
+it('the policy guide lists every decision, operator and mode, and only paths that exist', () => {
   const row = (name: string) =>
     new RegExp(`^\\| \`${name}\` \\| (.*) \\|$`, 'm').exec(page)?.[1] ?? '';
   const words = (name: string) => [...row(name).matchAll(/`([^`]+)`/g)].map(([, word]) => word);

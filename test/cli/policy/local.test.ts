@@ -83,7 +83,7 @@ describe('policy lint', () => {
     expect(counts.error).toBeGreaterThanOrEqual(2);
   });
 
-  it('reads named files and folders only, and skips hidden folders, node_modules and links', async () => {
+  it('reads only the given files and folders, and skips hidden folders, node_modules and links', async () => {
     folder.write('good/a.policy.yaml', refundsPolicy());
     folder.write('bad/b.policy.yaml', 'id: [');
     for (const hidden of ['good/.git', 'good/node_modules'])
@@ -189,7 +189,7 @@ refunds.policy.yaml:21: no case matches refunds/large
     });
   });
 
-  it('reads only the policies that a case file names, relative to it', async () => {
+  it('reads only the policies that a case file names, relative to the folder of that file', async () => {
     folder.write('policies/refunds.yaml', refundsPolicy());
     folder.write('tests/deny.policy.yaml', 'not: a policy');
     const cases = JSON.parse(refundCases([20, 'allow'], [2000, 'deny']));
@@ -201,7 +201,7 @@ refunds.policy.yaml:21: no case matches refunds/large
   });
 });
 
-describe('a failure exits with 2, explains itself on stderr and prints nothing on stdout', () => {
+describe('a failed command exits with 2, explains the failure on stderr and prints nothing on stdout, for', () => {
   it.each([
     ['an unknown command', ['tset'], 'Did you mean test?\nUsage: sallyport policy'],
     ['no command', [], 'Usage: sallyport policy'],

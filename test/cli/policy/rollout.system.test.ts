@@ -38,7 +38,7 @@ const stored = async (id: string): Promise<readonly PolicyRecord[]> => {
 const named = (id: string, text = refundsPolicy()) => text.replace('id: refunds', `id: ${id}`);
 
 describe('policy observed', () => {
-  it('counts the calls that a policy in monitor would have refused, by definition id', async () => {
+  it('counts, by definition id, the calls that a policy in monitor would have refused', async () => {
     const agent_id = await gateway.agent();
     folder.write(
       'watch/a.policy.yaml',
@@ -70,7 +70,7 @@ describe('policy observed', () => {
     expect(out).toMatch(/\n {2}deny refund\.out_of_policy: 1\nsuch as ev_\w+\n$/);
   });
 
-  it('names the published policies if the id is not published, and exits with 2', async () => {
+  it('lists the published policies if the given id is not published, and exits with 2', async () => {
     const { code, out, err } = await policy('observed', 'wached');
     expect([code, out]).toEqual([2, '']);
     expect(err).toMatch(
@@ -93,7 +93,7 @@ describe('policy rollback', () => {
     return record;
   };
 
-  it('publishes the previous or the named version again, and continues with an interrupted draft', async () => {
+  it('publishes the previous or the given version again, and publishes the draft of an interrupted rollback', async () => {
     const first = await pushed(10);
     expect((await policy('rollback', 'back')).err).toContain(
       'Policy back has no earlier published version',
@@ -118,7 +118,7 @@ describe('policy rollback', () => {
     expect((await inForce())?.policy_hash).toBe(second?.policy_hash);
   });
 
-  it('publishes no version that was never published, and nothing with a key that may not publish', async () => {
+  it('refuses a version that was never published, and a key without the permission to publish', async () => {
     const before = await inForce();
     folder.write('back/a.policy.yaml', named('back', refundsPolicy({ small: 99 })));
     await policy('push', 'back');
@@ -135,7 +135,7 @@ describe('policy rollback', () => {
 });
 
 describe('policy packs and install', () => {
-  it('lists packs, stores drafts once, and publishes in the given mode', async () => {
+  it('list packs, store a draft once, and publish in the given mode', async () => {
     expect((await policy('packs')).out).toMatch(/^payments\n {4}Stops refunds/m);
     expect((await policy('install', 'read-only')).out).toMatch(/: created, policy \d+, a draft\n$/);
     expect((await policy('install', 'read-only')).out).toMatch(/: unchanged, .*, a draft\n$/);
@@ -145,7 +145,7 @@ describe('policy packs and install', () => {
     expect(record).toMatchObject({ lifecycle: 'published', rules_json: { mode: 'monitor' } });
   });
 
-  it('names the existing packs or modes for an unknown one, and exits with 2', async () => {
+  it('list the existing packs or modes for an unknown one, and exit with 2', async () => {
     const [pack, mode] = await Promise.all([
       policy('install', 'payment'),
       policy('install', 'payments', '--mode', 'monitr'),

@@ -47,7 +47,7 @@ describe('policy push', () => {
     expect(await states('drafts')).toEqual(['draft']);
   });
 
-  it('changes the existing draft, and publishes it without another draft', async () => {
+  it('changes the existing draft, and publishes that draft', async () => {
     folder.write('change/a.policy.yaml', named('changing'));
     await policy('push', 'change');
     folder.write('change/a.policy.yaml', named('changing', refundsPolicy({ small: 50 })));
@@ -75,7 +75,7 @@ describe('policy push', () => {
     });
   });
 
-  it('publishes in one step, replaces the previous version, and then reports unchanged', async () => {
+  it('publishes in one step, replaces the previous version, and reports `unchanged` if repeated', async () => {
     folder.write('publish/a.policy.yaml', named('publishing'));
     expect((await policy('push', 'publish', '--publish')).out).toContain(': published, policy ');
     expect((await policy('push', 'publish', '--publish')).out).toContain(': unchanged, policy ');
@@ -178,7 +178,7 @@ describe('policy diff', () => {
   });
 });
 
-it('policy lint --published finds conflicts with a published policy', async () => {
+it('`policy lint --published` finds conflicts with a published policy', async () => {
   folder.write(
     'clash/deny.policy.yaml',
     named('denying')
@@ -193,7 +193,7 @@ it('policy lint --published finds conflicts with a published policy', async () =
   expect(out).toMatch(/published allowing: \w+ shadowed_rule: allowing\/small: .*denying\/small/);
 });
 
-it('exits with 2 and states what to do if the control plane is unreachable or the key is wrong', async () => {
+it('a policy command exits with 2 and states what to do if the control plane is unreachable or the key is invalid', async () => {
   folder.write('gone/a.policy.yaml', named('gone'));
   for (const verb of ['diff', 'push', 'backtest']) {
     const { code, out, err } = await policy(

@@ -107,7 +107,7 @@ describe.each(nodeVersions)('$name under `sallyport run`', (version) => {
     installed = await installNode(version);
   }, 600_000);
 
-  it('makes every call through the sidecar, in workers and children too', async () => {
+  it('makes every call through the sidecar, also from workers and child processes', async () => {
     const program = join(import.meta.dirname, 'calls.mjs');
     const { out, err, code } = await run([
       installed.node,
@@ -126,7 +126,7 @@ describe.each(nodeVersions)('$name under `sallyport run`', (version) => {
   });
 });
 
-describe('a Node that cannot be led through the sidecar', () => {
+describe('a Node process that cannot use the sidecar', () => {
   const program =
     "fetch('http://127.0.0.1:9/').then(() => console.log('called'), () => console.log('called'))";
   const start = async (node: string, env: Record<string, string>) => {
@@ -143,10 +143,10 @@ describe('a Node that cannot be led through the sidecar', () => {
     ['no proxy is set', {}],
     ['one of the two proxies is missing', { http_proxy: 'http://127.0.0.1:9' }],
     [
-      'a proxy is no HTTP proxy',
+      'a proxy is not an HTTP proxy',
       { HTTP_PROXY: 'socks5://127.0.0.1:9', HTTPS_PROXY: 'http://127.0.0.1:9' },
     ],
-  ])('ends with a message when %s', async (_, env) => {
+  ])('ends with a message if %s', async (_, env) => {
     const { code, out, err } = await start(process.execPath, env);
     expect([code, out]).toEqual([1, '']);
     expect(err).toMatch(
@@ -155,7 +155,7 @@ describe('a Node that cannot be led through the sidecar', () => {
     expect(err.trim().split('\n')).toHaveLength(1);
   });
 
-  it('reports a sidecar that is gone, and does not call the host itself', async () => {
+  it('reports a sidecar that is unavailable, and does not call the host directly', async () => {
     const gone = { http_proxy: 'http://127.0.0.1:9', https_proxy: 'http://127.0.0.1:9' };
     const { node } = await installNode(first);
     const before = stage.performed.length;
@@ -181,7 +181,7 @@ describe('NO_PROXY', () => {
     ['0.0.1', false],
     ['example', false],
     ['', false],
-  ])('%j, set by the command itself, names 127.0.0.1: %s', async (exceptions, direct) => {
+  ])('set to %j by the command itself exempts 127.0.0.1 from the proxy: %s', async (exceptions, direct) => {
     const { node } = await installNode(first);
     const url = `${stage.origins[0]}/no-proxy`;
     const script = `const http = require('http');
@@ -203,7 +203,7 @@ describe('NO_PROXY', () => {
   });
 });
 
-it('`ws`, which connects by itself, goes through the sidecar', async () => {
+it('the package `ws`, which opens its own connections, connects through the sidecar', async () => {
   const { node, packages } = await installNode(first);
   const [http, https] = stage.origins.map((origin) => origin.replace('http', 'ws'));
   const script = `const WebSocket = require('${packages}/node_modules/ws');
@@ -216,7 +216,7 @@ it('`ws`, which connects by itself, goes through the sidecar', async () => {
   expect(stage.refusals.length - refusals).toBe(2);
 });
 
-it('keeps the options that Node has already, and adds the preload once when `run` is nested', async () => {
+it('`run` keeps existing Node options, and adds the preload only once if `run` is nested', async () => {
   const nested = `SALLYPORT_PROXY_TOKEN=${token} "${process.execPath}" "${cli}" run -- printenv NODE_OPTIONS`;
   const { out } = await run(['sh', '-c', nested], { NODE_OPTIONS: '--no-deprecation' });
   expect(out).toBe(`--no-deprecation --require "${preload}"\n`);

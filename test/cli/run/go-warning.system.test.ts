@@ -21,13 +21,13 @@ afterAll(() => {
 });
 
 describe('the command of `sallyport run`', () => {
-  it('gets a warning if it is a Go program, by its path or by its name', () => {
+  it('causes a warning if it is a Go program, started by path or by name', () => {
     const expected = /agent is a Go program\. .*loopback/;
     expect(goWarning(join(folder, 'agent'), '')).toMatch(expected);
     expect(goWarning('agent', `/nowhere:${folder}`)).toMatch(expected);
   });
 
-  it('prints no warning if it is not a Go program or does not exist', () => {
+  it('causes no warning if it is not a Go program or does not exist', () => {
     expect(goWarning(process.execPath)).toBeUndefined();
     expect(goWarning('agent', '/nowhere')).toBeUndefined();
     expect(goWarning(folder)).toBeUndefined();

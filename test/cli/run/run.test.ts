@@ -141,7 +141,7 @@ describe('the environment of a command', () => {
     expect(env).toMatchObject({ NODE_USE_ENV_PROXY: '1', KEPT: careless.KEPT });
   });
 
-  it('contains no other proxy of the surrounding shell', () => {
+  it('contains no other proxy settings of the surrounding shell', () => {
     const env = variables(ended.out);
     expect(Object.entries(env).filter(([, value]) => value.includes('127.0.0.1:9'))).toEqual([]);
     expect(Object.keys(env).filter((name) => /noproxy|^ftp|^pip_proxy/i.test(name))).toEqual([]);
@@ -165,7 +165,7 @@ describe('the environment of a command', () => {
     expect(plain(shell.out)).toEqual(plain(ended.out));
   });
 
-  it('names CA files: added ones with the sidecar’s authority, replacing ones with the machine’s too', async () => {
+  it('names CA files with the sidecar’s authority; files that replace the default also contain the public authorities', async () => {
     const company = join(temporaryFolder(cleanup), 'company.pem');
     const companyPem = testAuthority(cleanup).certPem;
     fs.writeFileSync(company, companyPem);
@@ -284,7 +284,7 @@ describe('a command is not run, and the reason is printed, if', () => {
     expect(await refused(wrong)).toContain('set SALLYPORT_PROXY_TOKEN');
   });
 
-  it('the settings name another identity than the sidecar has', async () => {
+  it('the settings name an identity that differs from that of the sidecar', async () => {
     const wrong = [
       ['SALLYPORT_AGENT_ID', '7', '1'],
       ['SALLYPORT_USER_ID', 'eve', 'ada'],
@@ -319,7 +319,7 @@ describe('a command is not run, and the reason is printed, if', () => {
   });
 });
 
-it('run prints its usage if it is used wrongly', async () => {
+it('`run` prints its usage for invalid arguments', async () => {
   const misused = [[], ['--'], ['--prnt'], ['--print', 'x']];
   for (const ended of await Promise.all(misused.map((args) => sallyport(args)))) {
     expect(ended).toMatchObject({ code: 2, out: '' });

@@ -66,7 +66,7 @@ describe('the comment of an approver', () => {
     'Too much: 900 at most.\nMail jo@acme.example, the key is sk_live_51Habcdefgh12345678.';
   const told = 'Too much: 900 at most.\nMail [redacted:email], the key is [redacted:secret].';
 
-  it('is returned to the agent with the refusal, redacted, as data, and with the next step', async () => {
+  it('is returned to the agent, redacted, as a data field of the refusal, with the next step', async () => {
     const id = await ask(2001);
     await decide(id, { action: 'deny', comment });
     await stands(id, 'denied');
@@ -83,7 +83,7 @@ describe('the comment of an approver', () => {
     expect(JSON.stringify(body)).not.toContain('acme.example');
   });
 
-  it('is available with the approval at the host inside the proxy, without any other text of the decider', async () => {
+  it('is part of the approval at the sidecar’s internal host, without any other text of the decider', async () => {
     const id = await ask(2002);
     await decide(id, { action: 'deny', comment });
     await stands(id, 'denied');
@@ -107,7 +107,7 @@ describe('the comment of an approver', () => {
     expect(details.approver_comment).toMatch(/\[cut\]$/);
   });
 
-  it('contains the decider’s question for a waiting agent, and disappears after the decision', async () => {
+  it('contains the decider’s question while the agent waits, and is removed after the decision', async () => {
     const id = await ask(2004);
     await decide(id, { action: 'request_context', comment: 'Which invoice?' });
     await until('the question has arrived', async () => 'details' in (await standing(id)));
@@ -143,8 +143,8 @@ describe('the comment of an approver', () => {
   });
 });
 
-describe('a grant under a rule that became stricter', () => {
-  it('is refused at a live sidecar, a new approval is required, and a grant by a sufficient role is accepted', async () => {
+describe('a grant whose rule became stricter', () => {
+  it('is refused at a live sidecar, which opens a new approval and accepts a grant by a sufficient role', async () => {
     const { api } = bench.separate;
     const made = await api('POST', '/v1/keys', { name: 'ann', role: 'approver', principal: 'ann' });
     const ann = String(made.body.key);

@@ -42,7 +42,7 @@ describe('a call with a Prefer header', () => {
     await api('POST', `/v1/approvals/${id}/decide`, { action: 'approve' });
   }
 
-  it('is held longer than the setting states, and performed when it is approved', async () => {
+  it('is held for longer than the default hold, and performed when it is approved', async () => {
     const answer = bench.pay(2001, { prefer: 'wait=25' });
     await approve(2001);
     const { status, headers } = await answer;
@@ -51,7 +51,7 @@ describe('a call with a Prefer header', () => {
     expect(bench.upstream.seen.at(-1)?.headers).not.toHaveProperty('prefer');
   });
 
-  it('waits at most SALLYPORT_HOLD_MS_MAX, and the response states the time', async () => {
+  it('is held for at most SALLYPORT_HOLD_MS_MAX, and the response states the applied time', async () => {
     const answer = bench.pay(2002, { prefer: 'respond-async, wait="3600"; x=1' });
     await approve(2002);
     expect((await answer).headers.get('preference-applied')).toBe('wait=30');
@@ -61,7 +61,7 @@ describe('a call with a Prefer header', () => {
     ['wait=0', 'wait=0'],
     ['Wait = 0', 'wait=0'],
     ['wait=0, wait=20', 'wait=0'],
-  ])('Prefer: %s is answered at once', async (prefer, applied) => {
+  ])('of %s is answered at once', async (prefer, applied) => {
     const { status, headers, body } = await bench.pay(2003, { prefer });
     expect(status).toBe(202);
     expect(headers.get('preference-applied')).toBe(applied);
@@ -76,7 +76,7 @@ describe('a call with a Prefer header', () => {
     'await=9',
     'respond-async',
     'wait=1234567890',
-  ])('Prefer: %s is held for the time of the setting', async (prefer) => {
+  ])('of %s, which is not a valid wait, is held for the default time', async (prefer) => {
     const { status, headers } = await bench.pay(2004, { prefer });
     expect(status).toBe(202);
     expect(headers.get('preference-applied')).toBeNull();

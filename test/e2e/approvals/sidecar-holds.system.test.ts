@@ -81,7 +81,7 @@ describe('a held call', () => {
     expect(bench.upstream.seen).toHaveLength(seen + 1);
   });
 
-  it('that is sent twice at once is performed once with one grant', async () => {
+  it('that is sent twice concurrently is performed once with one grant', async () => {
     const seen = bench.upstream.seen.length;
     const answers = [bench.pay(2002), bench.pay(2002)];
     await approve(bench, await waiting(bench, 2002));
@@ -90,7 +90,7 @@ describe('a held call', () => {
     expect(bench.upstream.seen).toHaveLength(seen + 1);
   });
 
-  it('of an agent that disconnects is not performed when it is approved, and consumes no grant', async () => {
+  it('of an agent that disconnected is not performed when it is approved, and consumes no grant', async () => {
     const seen = bench.upstream.seen.length;
     const { proxyUrl } = bench.separate;
     const request = httpRequest(proxyUrl, {
@@ -109,7 +109,7 @@ describe('a held call', () => {
     expect(bench.upstream.seen).toHaveLength(seen + 1);
   });
 
-  it('for the user of a presented passport is performed with the grant, during and after the hold', async () => {
+  it('with a presented passport is performed with the grant for the user of that passport, during and after the hold', async () => {
     const { api, agentId } = bench.separate;
     const passport = async () => {
       const issued = await api('POST', '/v1/passports/issue', {
@@ -151,7 +151,7 @@ describe('a held call', () => {
     expect(bench.upstream.seen).toHaveLength(seen);
   });
 
-  it('is refused with approval.unavailable if the control plane does not answer, and the refusal is sealed', async () => {
+  it('is refused with approval.unavailable if the control plane does not respond, and the refusal is sealed', async () => {
     process.kill(bench.separate.controlPlane.pid, 'SIGSTOP');
     try {
       const started = performance.now();
@@ -167,8 +167,8 @@ describe('a held call', () => {
   });
 });
 
-describe('a record of an unusual call', () => {
-  it('does not delay the records after it', async () => {
+describe('the evidence of a call to a very long host name', () => {
+  it('does not delay later evidence', async () => {
     const bench = await startFaultBench();
     try {
       const label = 'a'.repeat(60);
@@ -213,7 +213,7 @@ describe('SIGTERM to a sidecar', () => {
     }
   });
 
-  it('without control plane and Redis exits with 0 in seconds, and the evidence is sealed after the next start', async () => {
+  it('is handled in seconds without control plane and Redis, and the evidence is sealed after the next start', async () => {
     const bench = await startFaultBench();
     try {
       process.kill(bench.separate.controlPlane.pid, 'SIGSTOP');
@@ -238,7 +238,7 @@ describe('SIGTERM to a sidecar', () => {
 });
 
 describe('a second sidecar on the same data directory', () => {
-  it('does not start, names the cause, and does not affect the first', async () => {
+  it('does not start, reports the cause, and does not affect the first sidecar', async () => {
     const bench = await startFaultBench();
     try {
       const { dataDir, origin } = bench.separate;
@@ -260,7 +260,7 @@ describe('a second sidecar on the same data directory', () => {
 });
 
 describe('a tunnel that is being opened', () => {
-  it('is ended and recorded if its agent disconnects', async () => {
+  it('is closed and recorded if its agent disconnects', async () => {
     const bench = await startFaultBench();
     try {
       const { api, proxyUrl, adminUrl } = bench.separate;

@@ -92,7 +92,7 @@ describe.each(httpClients)('$name', (under) => {
 });
 
 it.each(['ws', 'wss'] as const)(
-  '%s of aiohttp cannot bypass the sidecar, and is refused',
+  'a %s connection of aiohttp cannot bypass the sidecar, and is refused',
   async (scheme) => {
     const client = start(named('aiohttp'));
     const port = stage.port(scheme === 'ws' ? 'http' : 'https');
@@ -158,12 +158,12 @@ function refunded(amount: number) {
   return { content: [{ type: 'text', text: `refunded ${amount}` }] };
 }
 
-describe('a human who takes longer than the hold', () => {
+describe('an approval that takes longer than the hold', () => {
   beforeAll(() => stage.hold(1));
 
   const patient = httpClients.filter(({ name }) => name === 'curl' || name === 'requests');
   it.each(patient)(
-    '$name gets the URL of the approval, and the repeated call is performed once',
+    'is reported to $name with its URL, and the repeated call is performed once',
     async (under) => {
       const client = start(under);
       const url = `https://localhost:${stage.port('https')}/v1/refunds`;
@@ -188,7 +188,7 @@ describe('a human who takes longer than the hold', () => {
   );
 
   it.each(mcpClients)(
-    '$name gets the approval in a tool result, and the repeated call is performed once',
+    'is reported to $name in a tool result, and the repeated call is performed once',
     async (under) => {
       const client = start(under);
       const asking = start(named('curl'));

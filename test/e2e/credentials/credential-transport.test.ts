@@ -53,14 +53,14 @@ afterAll(() => bench?.close());
 const send = (host: string) => bench.agent.post(`http://${host}/send`, { amount: 1 });
 
 describe('a credential', () => {
-  it('is sent without TLS to the port of this machine that it is bound to', async () => {
+  it('is sent without TLS only to the loopback port to which it is bound', async () => {
     expect((await send(own)).status).toBe(200);
   });
 
   // The agent itself may listen there: the credential is bound to port 443, where TLS identifies
   // the host.
   it.each(['localhost', 'localhost:80', 'api.example'])(
-    'is sent nowhere else without TLS: http://%s',
+    'is not sent without TLS to http://%s',
     async (host) => {
       expect(await send(host)).toMatchObject({
         status: 403,

@@ -33,7 +33,7 @@ function warnings(binding: string) {
 }
 
 describe('a bound call without a stored credential', () => {
-  it('is reported with the unchanged 401 of the upstream, in the log and in the outcome', async () => {
+  it('is reported in the log and in the outcome, and the upstream’s 401 is forwarded unchanged', async () => {
     bench.upstream.behave((_req, res) => {
       res.writeHead(401, { 'content-type': 'application/json', 'www-authenticate': 'Bearer' });
       res.end('{"error":"who are you"}');
@@ -53,7 +53,7 @@ describe('a bound call without a stored credential', () => {
     );
   });
 
-  it('is reported with the similar host that a credential is bound to, for any response', async () => {
+  it('is reported for any response if a credential is bound to a similar host, with that host', async () => {
     bench.upstream.behave((_req, res) => res.end('{}'));
     const put = await bench.separate.api('PUT', '/v1/runtime/bindings/near', {
       protocol: 'http',
@@ -74,7 +74,7 @@ describe('a bound call without a stored credential', () => {
     expect(warnings('near')).toMatchObject([{ status: 200, credential_host: near }]);
   });
 
-  it('is no longer reported after the credential is bound to the host', async () => {
+  it('is no longer reported after the credential was bound to the host', async () => {
     await storeCredential('right', host());
     let shown: string | null = 'none';
     await until('the credential is used', async () => {
@@ -85,7 +85,7 @@ describe('a bound call without a stored credential', () => {
     expect(bench.separate.sidecar.output()).not.toContain(secret);
   });
 
-  it('is reported after the credential is removed', async () => {
+  it('is reported after the credential was removed', async () => {
     const { body } = await bench.separate.api('GET', '/v1/credentials');
     const { credentials } = body as unknown as {
       readonly credentials: readonly { readonly id: string; readonly name: string }[];

@@ -213,7 +213,7 @@ describe('the secrets of credentials', () => {
   });
 
   it.each(Object.keys(droppedWays))(
-    'are absent from responses in parts that are not forwarded: %s',
+    'are absent from responses whose reflecting part is not forwarded: %s',
     async (way) => {
       const answer = await call(`/echo/bearer/${way}`);
       expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*ok/);
@@ -221,7 +221,7 @@ describe('the secrets of credentials', () => {
     },
   );
 
-  it.each(['301', '302', '303', '307', '308'])('are not sent to a redirect: %s', async (status) => {
+  it.each(['301', '302', '303', '307', '308'])('are not sent to the target of a redirect: %s', async (status) => {
     const targets = {
       path: `http://127.0.0.1:${upstream.port}/free`,
       port: `http://127.0.0.1:${other.port}/echo/bearer/plain`,
@@ -268,7 +268,7 @@ describe('the secrets of credentials', () => {
     expect(placesWith(places, ['vault.bearer']).length).toBeGreaterThan(3);
   });
 
-  it('are deleted from the sidecar when it is revoked', async () => {
+  it('are deleted from a sidecar that is revoked', async () => {
     const heap = await heapOf(bench.separate.sidecar);
     // Checks first that the search can find a value.
     expect(placesWith(new Map([['heap', await heap.snapshot()]]), ['vault.bearer'])).toHaveLength(

@@ -59,7 +59,7 @@ describe('an exception within enforcement', () => {
 
   it.each([
     ['judging', () => vi.spyOn(LiveDrift.prototype, 'recordOf').mockImplementation(fail)],
-    ['the credentials', () => vi.spyOn(Credentials.prototype, 'forCall').mockImplementation(fail)],
+    ['reading credentials', () => vi.spyOn(Credentials.prototype, 'forCall').mockImplementation(fail)],
     ['performing', () => vi.spyOn(StoppableCalls.prototype, 'add').mockImplementation(fail)],
     ['recognising', () => vi.spyOn(ArgumentSet.prototype, 'add').mockImplementation(fail)],
     [
@@ -67,7 +67,7 @@ describe('an exception within enforcement', () => {
       () => vi.spyOn(Spool.prototype, 'append').mockImplementationOnce(fail),
     ],
   ])(
-    'in %s causes a denial internal.unexpected with its own sealed event, and the next call is performed',
+    'while %s causes a denial with internal.unexpected and a sealed event, and the next call is performed',
     async (_where, breakIt) => {
       const seen = bench.upstream.seen.length;
       logged.length = 0;

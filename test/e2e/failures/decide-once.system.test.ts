@@ -93,7 +93,7 @@ async function hold(query: string, ...values: string[]): Promise<() => Promise<v
 const holdLedger = () => hold("select 1 from evidence_head where tenant_id = 'default'");
 
 describe('one idempotency key on two control planes', () => {
-  it(`in ${times} concurrent requests gives one decision, one event and one use of a passport`, async () => {
+  it(`in ${times} concurrent requests results in one decision, one event and one use of the passport`, async () => {
     const { passport, jti } = await issue();
     const answers = await Promise.all(
       Array.from({ length: times }, (_, at) => preflight(at % 2, action('many', { passport }))),
@@ -109,7 +109,7 @@ describe('one idempotency key on two control planes', () => {
     );
   });
 
-  it('is a different key for another agent or API key, and is refused with another payload', async () => {
+  it('is a separate key for another agent or API key, and is refused with another payload', async () => {
     const [first, again, agent, apiKey] = [
       await preflight(0, action('mine')),
       await preflight(1, action('mine')),
@@ -128,7 +128,7 @@ describe('one idempotency key on two control planes', () => {
     }
   });
 
-  it('can be used again after a day, and not a minute earlier', async () => {
+  it('can be used for a new request after 24 hours', async () => {
     const first = await preflight(0, action('daily'));
     const { rows } = await world.pool.query<{ hours: number }>(
       "select extract(epoch from expires_at - created_at)::float8 / 3600 as hours from idempotency where key = 'daily'",
@@ -143,7 +143,7 @@ describe('one idempotency key on two control planes', () => {
 });
 
 describe('a control plane that is killed', () => {
-  it('while it seals or after it sealed leaves each decision sealed once, and a repeat gets it', async () => {
+  it('during or after sealing leaves each decision sealed once, and a repeated request returns that decision', async () => {
     const passports = { sealed: await issue(), unsealed: await issue(), refused: await issue() };
     const asked = {
       sealed: action('sealed', { passport: passports.sealed.passport }),

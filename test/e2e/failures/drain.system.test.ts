@@ -13,7 +13,7 @@ const drainMs = 20_000;
 /** Well below the drain limit, so endless connections were not waited for. */
 const promptMs = 12_000;
 
-describe('SIGTERM', () => {
+describe('SIGTERM to a sidecar', () => {
   let stage: TrafficStage;
   let answers = new Map<string, ServerResponse>();
   let hasEnded = false;
@@ -57,7 +57,7 @@ describe('SIGTERM', () => {
     }
   }
 
-  it('fails readiness at once, completes calls, closes their connections, and exits with 0', async () => {
+  it('makes the readiness check fail at once, completes calls, closes their connections, and exits with 0', async () => {
     const call = await send('POST', '/slow', 'Content-Length: 0\r\n');
     await arrived('POST /slow');
     const exit = stage.separate.sidecar.stop();
@@ -78,7 +78,7 @@ describe('SIGTERM', () => {
     expect(await endings()).toContain(undefined);
   });
 
-  it('ends streams, silent tunnels and WebSockets that have no end, and records each', async () => {
+  it('ends open streams, tunnels and WebSockets, and records each of them', async () => {
     const echo = await startWebSocketEcho();
     stage.cleanup.add(() => echo.close());
     const silent = `localhost:${await listening(createServer(answerOnce), stage.cleanup)}`;
@@ -136,7 +136,7 @@ describe('SIGTERM', () => {
     });
   });
 
-  it('lets an event stream that answers a call complete', async () => {
+  it('lets an event stream that is the response to a call complete', async () => {
     const call = await send('POST', '/events/answer', 'Content-Length: 0\r\n');
     await until('it streams', () => call.text().includes('data: 1'));
     const exit = stage.separate.sidecar.stop();
@@ -148,7 +148,7 @@ describe('SIGTERM', () => {
     expect(await exit).toBe(0);
   });
 
-  it('ends the sidecar at once if sent twice, and the evidence is sealed after the next start', async () => {
+  it('ends the sidecar at once if the signal is sent twice, and the evidence is sealed after the next start', async () => {
     await send('POST', '/slow', 'Content-Length: 0\r\n');
     await arrived('POST /slow');
     const exit = stage.separate.sidecar.stop();

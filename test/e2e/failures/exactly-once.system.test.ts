@@ -184,7 +184,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(performed(paid)).toBe(1);
   });
 
-  it('give every call its own number within the lease, and refuse the lease as a passport', async () => {
+  it('give every call its own number within the lease, and refuse the lease itself as a passport', async () => {
     const paid = amount();
     expect(tally(await atOnce(paid))).toEqual({ 'performed pay.small': times });
     expect(performed(paid)).toBe(times);
@@ -208,7 +208,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(performed(refused)).toBe(0);
   });
 
-  it('use a grant once, whichever sidecar holds the calls', async () => {
+  it('use a grant once, even if both sidecars hold the call', async () => {
     const paid = amount(2_000);
     const calls = atOnce(paid);
     const [id = 0] = await pendingFor(paid);
@@ -225,7 +225,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(used).toHaveLength(1);
   });
 
-  it('use a standing grant of N uses N times, whichever sidecar uses it', async () => {
+  it('use a standing grant of N uses N times in total', async () => {
     const uses = 20;
     const paid = amount(2_000);
     const id = await grantedCall(0, paid, { uses });
@@ -250,7 +250,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(used.toSorted((a, b) => a - b)).toEqual(Array.from({ length: uses }, (_, n) => n + 1));
   });
 
-  it('use a standing grant of scope tool at both sidecars with any arguments, until it is revoked', async () => {
+  it('use a standing grant of scope tool at both sidecars with any arguments, until the grant is revoked', async () => {
     const id = await grantedCall(1, amount(2_000), { uses: 1_000, scope: 'tool' });
     await until(
       'the other sidecar holds it too',
@@ -342,7 +342,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(paid.map(performed)).toEqual(counts);
   });
 
-  it('follow rotations of the sync key, also in a sidecar that was stopped meanwhile', async () => {
+  it('follow rotations of the sync key, even those during which one sidecar was stopped', async () => {
     const [running, away] = world.sidecars;
     await away.program.stop();
     const rotate = () => world.api('POST', '/v1/keys/signing/rotate', { purpose: 'sync' }, 1);
@@ -366,7 +366,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
 });
 
 describe('a disabled agent', () => {
-  it('is denied on both sidecars through either control plane, and allowed after it is enabled', async () => {
+  it('is denied on both sidecars, whichever control plane disabled it, and allowed after it is enabled', async () => {
     for (const at of [0, 1] as const) {
       await until('calls are decided by policy', async () => {
         const reasons = [0, 1].map(async (by) => reasonOf(await world.pay(by, amount())));

@@ -45,7 +45,7 @@ describe('one idempotency key of execute', () => {
     expect(await stage.resultsOf(answers[0]?.body.evidence_event_id)).toHaveLength(1);
   });
 
-  it('in progress at one control plane delays a request at the other', async () => {
+  it('that is in use at one control plane delays a request with this key at the other', async () => {
     const release = holdAnswers();
     const first = stage.pay(0, 2, { idempotency_key: 'two' });
     await arrived(2);
@@ -77,7 +77,7 @@ describe('one idempotency key of execute', () => {
     expect(rows).toHaveLength(1);
   });
 
-  it('returns a stored refusal, even if a new request would succeed', async () => {
+  it('returns a stored refusal, even if the same request with a new key would succeed', async () => {
     const { pool } = stage;
     await pool.query('update "binding" set mac = mac || \'x\'');
     const refused = await stage.pay(0, 6, { idempotency_key: 'six' });
@@ -89,7 +89,7 @@ describe('one idempotency key of execute', () => {
 });
 
 describe('a control plane that ends during execute', () => {
-  it('after it sent the call leaves the outcome unknown: one result event, and the call is not sent again', async () => {
+  it('after sending the call records one event with an unknown outcome, and does not send the call again', async () => {
     holdAnswers();
     const cut = stage.pay(0, 7, { idempotency_key: 'seven' }).catch(() => 'cut');
     await arrived(7);
@@ -118,7 +118,7 @@ describe('a control plane that ends during execute', () => {
     expect([later.text, stage.paid(7)]).toEqual([answers[0]?.text, 1]);
   });
 
-  it('before it sent the call leaves the key to the next request, which sends it once', async () => {
+  it('before sending the call leaves the key to the next request, which sends the call once', async () => {
     const holder = await stage.pool.connect();
     await holder.query('begin');
     await holder.query('lock table evidence_salt in exclusive mode');
@@ -140,7 +140,7 @@ describe('a control plane that ends during execute', () => {
     await stage.start(0);
   });
 
-  it('by SIGTERM reports the interrupted call, and records it before the exit', async () => {
+  it('because of SIGTERM reports the interrupted call, and records it before the exit', async () => {
     holdAnswers();
     const cut = stage.pay(0, 9, { idempotency_key: 'nine' }).catch(() => 'cut');
     await arrived(9);
@@ -158,7 +158,7 @@ describe('a control plane that ends during execute', () => {
   });
 });
 
-it('the credential appears in no log, no row and no response', async () => {
+it('the credential of execute appears in no log, no row and no response', async () => {
   stage.upstream.behave((req, res) => res.end(`you are ${req.headers.authorization}`));
   const answer = await stage.pay(1, 10);
   expect(answer.body).toMatchObject({ failure: { reason_code: 'credential.reflected' } });

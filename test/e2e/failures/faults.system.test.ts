@@ -11,7 +11,7 @@ import {
 const decisions = (events: LedgerEvent[], reason: string) =>
   events.filter((event) => event.type === 'decision' && event.reason_code === reason);
 
-describe('a failing call gets its own reason, which is sealed', () => {
+describe('a failing call gets a specific reason, which is sealed', () => {
   let bench: FaultBench;
   beforeAll(async () => {
     bench = await startFaultBench();
@@ -25,7 +25,7 @@ describe('a failing call gets its own reason, which is sealed', () => {
     );
   }
 
-  it('for no matching rule: policy.no_match', async () => {
+  it('if no rule matches: policy.no_match', async () => {
     const seen = bench.upstream.seen.length;
     const answer = await bench.pay(1000);
     expect(answer).toMatchObject({
@@ -105,7 +105,7 @@ describe('a failing call gets its own reason, which is sealed', () => {
 });
 
 describe('a sidecar without a verified snapshot', () => {
-  it('denies with sync.no_snapshot, is not ready, and its refusals are sealed later', async () => {
+  it('denies with sync.no_snapshot, is not ready, and has its refusals sealed later', async () => {
     const bench = await startFaultBench();
     try {
       await bench.separate.sidecar.stop();
@@ -135,7 +135,7 @@ describe('a sidecar without a verified snapshot', () => {
 });
 
 describe('an upstream that never answers', () => {
-  it('gives 504 upstream.timeout, and the outcome is sealed', async () => {
+  it('results in 504 upstream.timeout, and the outcome is sealed', async () => {
     const bench = await startFaultBench({ SALLYPORT_UPSTREAM_TIMEOUT_MS: '500' });
     try {
       bench.upstream.behave(() => {});
@@ -154,8 +154,8 @@ describe('an upstream that never answers', () => {
   });
 });
 
-describe('without Redis', () => {
-  it('local decisions continue until the replica is too old, presented passports are denied at once, and all recovers', async () => {
+describe('a sidecar without Redis', () => {
+  it('decides until its replica is too old, denies presented passports at once, and recovers with Redis', async () => {
     const bench = await startFaultBench({ SALLYPORT_MAX_STALENESS_MS: '4000' });
     try {
       const issued = await bench.separate.api('POST', '/v1/agents/issue-passport', {
@@ -186,8 +186,8 @@ describe('without Redis', () => {
   });
 });
 
-describe('without the control plane', () => {
-  it('calls continue, evidence stays in the spool, and all of it is sealed exactly once afterwards', async () => {
+describe('a sidecar without the control plane', () => {
+  it('continues calls, keeps evidence in the spool, and has all evidence sealed exactly once afterwards', async () => {
     const bench = await startFaultBench();
     try {
       await bench.separate.controlPlane.kill();
@@ -200,7 +200,7 @@ describe('without the control plane', () => {
     }
   });
 
-  it('every performed call has one decision and one outcome, also if 500 calls are running when it is killed', async () => {
+  it('records one decision and one outcome of each call, even if the control plane is killed during 500 calls', async () => {
     const bench = await startFaultBench();
     try {
       const calls = Array.from({ length: 500 }, (_, n) =>
@@ -217,8 +217,8 @@ describe('without the control plane', () => {
   });
 });
 
-describe('without Postgres', () => {
-  it('calls continue, and their evidence is sealed when it is available again', async () => {
+describe('a sidecar without Postgres', () => {
+  it('continues calls, and has their evidence sealed when Postgres is available again', async () => {
     const { startPostgres } = await import('../../support/programs/postgres.ts');
     const postgres = await startPostgres();
     const bench = await startFaultBench({}, postgres.url);

@@ -177,7 +177,7 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     },
   );
 
-  it('use a passport once if all preflights have one idempotency key, and return one response', async () => {
+  it('use a passport once and return one response if all preflights have the same idempotency key', async () => {
     const { passport, jti } = await issue('low');
     const paid = amount();
     const asked = await overAll(paid, (_n, way) => ({ passport, key: `one ${way}` }));
@@ -199,7 +199,7 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     });
   });
 
-  it.each([1, 7])('use a standing grant of %i uses exactly that often', async (uses) => {
+  it.each([1, 7])('perform exactly as many calls as a standing grant of %i uses permits', async (uses) => {
     const paid = amount(2_000);
     const { id } = await approved(paid, { uses });
     const asked = await overAll(paid);
@@ -212,7 +212,7 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     expect(letThrough(again)).toEqual([]);
   });
 
-  it('use a grant of one call once, with any number of passports that contain its hash', async () => {
+  it('use a grant of one call once, with any number of passports that are bound to it', async () => {
     const paid = amount(2_000);
     const { id, hash } = await approved(paid);
     const passports = await Promise.all(Array.from({ length: 60 }, () => issue('low', hash)));
@@ -226,7 +226,7 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     expect(await usesOf(id)).toEqual([1]);
   });
 
-  it('apply a kill switch from the moment that its arming is confirmed', async () => {
+  it('apply a kill switch from the moment at which its arming is confirmed', async () => {
     const paid = amount();
     const stopped = new AbortController();
     const running = Promise.all(

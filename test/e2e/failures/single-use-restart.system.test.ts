@@ -28,7 +28,7 @@ const api = (method: string, path: string, body?: object) =>
   createApi(embedded).api(method, path, body);
 
 describe('a passport of an embedded installation', () => {
-  it('is accepted once before and after a restart', async () => {
+  it('is accepted only once, even across a restart', async () => {
     const agent_id = embedded.sidecar.identity.agentId;
     const rule = {
       name: 'free',

@@ -11,7 +11,7 @@ import { freshDatabase } from '../../support/programs/postgres.ts';
 import { startRedis } from '../../support/programs/redis.ts';
 import { type Separate, startSeparate } from '../../support/system/separate.ts';
 
-describe('the main job with separate processes on real Postgres and Redis', () => {
+describe('the demo with separate processes on real Postgres and Redis', () => {
   let separate: Separate;
   let world: World;
   let database: Awaited<ReturnType<typeof freshDatabase>>;

@@ -39,7 +39,7 @@ async function identityWith(
 }
 
 describe('the agent of an embedded installation', () => {
-  it('must be registered, or the start fails and names the setting', async () => {
+  it('must be registered: otherwise the start fails with the name of the setting', async () => {
     for (const agent of ['99', 'support']) {
       const refused = await start({ SALLYPORT_AGENT_ID: agent }).catch((error: Error) => error);
       expect(refused).toBeInstanceOf(SettingsError);
@@ -49,7 +49,7 @@ describe('the agent of an embedded installation', () => {
     }
   }, 600_000);
 
-  it('is the one in the settings at every start', async () => {
+  it('is the agent in the settings at every start', async () => {
     const demo = await identityWith({}, (api) =>
       api('POST', '/v1/agents/register', { name: 'support', capabilities: ['*'] }),
     );
@@ -68,7 +68,7 @@ describe('the agent of an embedded installation', () => {
   }, 600_000);
 });
 
-it('a data directory without its database is refused, and everything that was opened is closed', async () => {
+it('a data directory without its database is refused, and all opened resources are closed', async () => {
   const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-removed-'));
   await (await start({ SALLYPORT_DATA_DIR: folder })).close();
   fs.rmSync(join(folder, 'postgres'), { recursive: true });

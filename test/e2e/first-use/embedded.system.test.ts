@@ -69,7 +69,7 @@ it('`up` serves on both ports, exits with 0 on SIGTERM, and keeps its state acro
   expect(second.output()).not.toContain('evidence');
 }, 60_000);
 
-it('`up` starts with a disabled agent, reports that, and can enable it again', async () => {
+it('`up` starts with a disabled agent, reports that the agent is disabled, and can enable the agent again', async () => {
   const folder = fs.mkdtempSync(join(dataDir, 'disabled-'));
   const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];
   const env = {
@@ -102,7 +102,7 @@ it('`up` starts with a disabled agent, reports that, and can enable it again', a
   expect(await second.stop()).toBe(0);
 }, 600_000);
 
-it('`up` prints a line for each decision, and commands find it by its data directory', async () => {
+it('`up` prints a line for each decision, and other commands find the instance by its data directory', async () => {
   const folder = fs.mkdtempSync(join(dataDir, 'found-'));
   const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];
   const where = { SALLYPORT_DATA_DIR: folder };

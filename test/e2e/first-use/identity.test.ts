@@ -87,7 +87,7 @@ describe('a presented passport', () => {
     ['with malformed content', async () => 'x'.repeat(5000), 'passport.malformed'],
   ];
   it.each(cases)(
-    '%s is refused, and nothing reaches the upstream',
+    'is refused, and nothing reaches the upstream: %s',
     async (_whose, passport, reason) => {
       const token = await passport();
       stage.recorder.take();
@@ -97,7 +97,7 @@ describe('a presented passport', () => {
     },
   );
 
-  it('that expired is refused', async () => {
+  it('is refused after its expiry', async () => {
     const passport = await stage.issue({ ttl_seconds: 5 });
     const until5s = Date.now() + 5_100;
     await until('it has expired', () => Date.now() > until5s);
@@ -120,7 +120,7 @@ describe('a presented passport', () => {
     expect((await stage.send(hints))?.body).toContain('"reason_code":"passport.replay_detected"');
   });
 
-  it('in two headers is refused', async () => {
+  it('is refused if it is sent in two headers', async () => {
     const [one, two] = [await stage.issue(), await stage.issue()];
     const answer = await stage.send([`Action-Passport: ${one}`, `Action-Passport: ${two}`]);
     expect(answer?.body).toContain('"reason_code":"proxy.request_invalid"');
@@ -146,7 +146,7 @@ describe('a presented passport', () => {
 
 describe('an agent’s claims about its identity', () => {
   it.each([
-    ['in arguments', [], { agent_id: '2', user_id: 'ceo', tenant_id: 'other', environment: 'dev' }],
+    ['in the arguments', [], { agent_id: '2', user_id: 'ceo', tenant_id: 'other', environment: 'dev' }],
     [
       'in headers',
       [
@@ -161,7 +161,7 @@ describe('an agent’s claims about its identity', () => {
       {},
     ],
     ['in a goal', ['Action-Goal: {"agent_id":"2","user_id":"ceo"}'], {}],
-  ] as const)('%s do not change the recorded identity', async (_where, headers, args) => {
+  ] as const)('do not change the recorded identity: %s', async (_where, headers, args) => {
     const { api, agentId } = stage.separate;
     stage.recorder.take();
     const answer = await stage.send(headers, args);
@@ -180,7 +180,7 @@ describe('an agent’s claims about its identity', () => {
   });
 });
 
-describe('another process on the machine', () => {
+describe('another process on the agent’s machine', () => {
   const basic = (text: string) =>
     `Proxy-Authorization: Basic ${Buffer.from(text).toString('base64')}`;
   it.each([
@@ -198,14 +198,14 @@ describe('another process on the machine', () => {
     ],
     ['with an empty token', ['Proxy-Authorization: Bearer ']],
     [
-      'with the token and another',
+      'with the token and then another',
       [`Proxy-Authorization: Bearer ${proxyToken}`, 'Proxy-Authorization: Bearer x'],
     ],
     [
-      'with another and the token',
+      'with another token and then the right one',
       ['Proxy-Authorization: Bearer x', `Proxy-Authorization: Bearer ${proxyToken}`],
     ],
-  ])('%s is refused', async (_how, headers) => {
+  ])('is refused %s', async (_how, headers) => {
     stage.recorder.take();
     const answer = await stage.send(headers, {}, stage.other);
     expect([400, 407]).toContain(answer?.status);
@@ -223,7 +223,7 @@ describe('another process on the machine', () => {
     ['as a password', basic(`agent:${proxyToken}`)],
     ['as a user name', basic(`${proxyToken}:`)],
   ])(
-    'with the token is accepted %s, and the token is not sent to the upstream',
+    'is accepted if it sends the token %s, and the token does not reach the upstream',
     async (_how, header) => {
       stage.recorder.take();
       expect((await stage.send([header], {}, stage.other))?.status).toBe(200);
@@ -241,7 +241,7 @@ describe('a second sidecar', () => {
     fs.rmSync(folder, { recursive: true, force: true });
   });
 
-  it('cannot authenticate to the control plane as the first one, with any token', async () => {
+  it('cannot authenticate to the control plane as the first sidecar', async () => {
     const now = Math.floor(Date.now() / 1000);
     const stored = JSON.parse(fs.readFileSync(join(stage.dataDir, 'enrolment.json'), 'utf8')) as {
       signingKey: string;

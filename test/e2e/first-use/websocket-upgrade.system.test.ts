@@ -63,7 +63,7 @@ describe('WebSocket through the sidecar', () => {
       socket.addEventListener('error', () => resolve('refused'));
     });
 
-  it('tunnels a bound and allowed upgrade in both directions, and decision and outcome are sealed', async () => {
+  it('tunnels a bound and allowed upgrade in both directions, and has decision and outcome sealed', async () => {
     const socket = open('/live?room=7');
     const { promise, resolve } = Promise.withResolvers<unknown>();
     socket.addEventListener('open', () => socket.send('hello'));

@@ -43,7 +43,7 @@ describe.each([
     expect(performedWith(amount)).toEqual([`Bearer ${secret}`]);
   });
 
-  it('gives the model the reason of a denial, and calls once', async () => {
+  it('gives the model the reason of a denial, and does not repeat the call', async () => {
     const amount = 1000 + fresh();
     const denied = await refundTool(client, amount);
     expect(denied).toContain('refund.out_of_policy');

@@ -97,7 +97,7 @@ interface Told {
   readonly message?: string | undefined;
 }
 
-describe('a held MCP call with a progress token', () => {
+describe('a held MCP call', () => {
   const clients = [
     {
       name: 'SDK 1.x with a session',
@@ -165,7 +165,7 @@ describe('a held MCP call with a progress token', () => {
     expect(JSON.stringify(result)).toContain('Grace');
   });
 
-  it('gets the JSON response of a server as one event', async () => {
+  it('is answered with one event if the server responds with JSON', async () => {
     rawServer.behave(({ id }: RawCall, res) =>
       json(res, `{"jsonrpc":"2.0",\r\n"id":${String(id)},\n"result":{"content":[]}}`),
     );
@@ -183,14 +183,14 @@ describe('a held MCP call with a progress token', () => {
     expect(messages.at(-1)).toEqual({ jsonrpc: '2.0', id: 7, result: { content: [] } });
   });
 
-  it('gets an error message if the server answers with another status', async () => {
+  it('is answered with an error message if the server responds with another status', async () => {
     rawServer.behave((_call, res) => res.writeHead(404).end('Session not found'));
     const answer = callRaw(raw, eventStream, withToken);
     await decide('mcp.raw.raw', 'approve');
     expect((await answer).text).toMatch(/"id":7,"error":\{"code":-32603,.*HTTP 404/);
   });
 
-  it('gets an error message if the server closes the connection before it answers', async () => {
+  it('is answered with an error message if the server closes the connection without a response', async () => {
     rawServer.behave((_call, res) => res.destroy());
     const answer = callRaw(raw, eventStream, withToken);
     await decide('mcp.raw.raw', 'approve');
@@ -198,14 +198,14 @@ describe('a held MCP call with a progress token', () => {
   });
 
   it.each([
-    ['no progress token', eventStream, {}],
+    ['a call without a progress token', eventStream, {}],
     ['a client that accepts JSON only', { accept: 'application/json' }, withToken],
     [
       'a client that refuses event streams',
       { accept: 'application/json, text/event-stream;q=0' },
       withToken,
     ],
-  ])('gets a plain JSON response with %s', async (_name, headers, params) => {
+  ])('is answered with plain JSON, without progress, for %s', async (_name, headers, params) => {
     const {
       status,
       headers: answered,

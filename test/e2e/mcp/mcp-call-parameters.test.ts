@@ -125,7 +125,7 @@ describe('an approval of an MCP call without further parameters', () => {
     expect(verdict(await call({}, 'pay', args))).toBe('performed');
   });
 
-  it.each(others)('with %s covers exactly these, once', async (_, parts) => {
+  it.each(others)('with %s covers exactly these parameters, once', async (_, parts) => {
     const args = freshArgs();
     await approved(parts, args);
     performed = [];

@@ -171,7 +171,7 @@ describe('an agent receives', () => {
     expect(JSON.parse(answer.slice('data: '.length))).toEqual(message);
   });
 
-  it('a refusal with a specific reason, which is recorded, and its session continues', async () => {
+  it('a refusal with a specific reason, and can continue its session', async () => {
     server.behave((_call, res) => sends('application/json', '{"result":')(res));
     expect(await (await post('tools/list')).json()).toMatchObject({
       id: 1,
@@ -184,7 +184,7 @@ describe('an agent receives', () => {
     );
   });
 
-  it('the pages of a list with their cursors, also in a loop of the server', async () => {
+  it('the pages of a list with their cursors, even if the server repeats the same pages', async () => {
     const pages: Readonly<Record<string, object>> = {
       a: list([{ ...find, name: 'one' }], { nextCursor: 'b' }),
       b: list([evil, { ...find, name: 'two' }], { nextCursor: 'a' }),
@@ -212,7 +212,7 @@ describe('an agent receives', () => {
     expect(result.tools.at(-1)?.name).toBe('t9999');
   });
 
-  it('no part of an event of 10 MB, and the sidecar continues', async () => {
+  it('no part of an event of 10 MB, which does not stop the sidecar', async () => {
     server.behave((_call, res) => events(`data: "${'EVIL'.repeat(2_621_440)}"`)(res));
     expect(await received(post('tools/list'))).not.toContain('EVIL');
     server.behave((_call, res) => json(res, list([{ ...find, name: 'other' }])));

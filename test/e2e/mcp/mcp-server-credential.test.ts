@@ -90,7 +90,7 @@ describe('a binding with list_actions', () => {
 });
 
 describe('the credential of an MCP server', () => {
-  it('is added to handshake and lists if the agent can call a tool of the server', async () => {
+  it('is added to handshake and list requests if the agent can call a tool of the server', async () => {
     await limitTo('notes.*', 'mcp.*.balance');
     await until('the credential is held', async () => {
       return (await ask('ping')).sent?.authorization === `Bearer ${secret}`;
@@ -100,7 +100,7 @@ describe('the credential of an MCP server', () => {
     }
   });
 
-  it('is not added to them if the agent can call no tool of the server', async () => {
+  it('is not added to handshake and list requests if the agent can call no tool of the server', async () => {
     await limitTo('notes.*', 'mcp.banks.*', 'mcp.bank-x/**');
     for (const method of passing) {
       expect((await ask(method)).sent).toEqual({ method, authorization: undefined });

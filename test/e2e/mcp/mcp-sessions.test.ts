@@ -40,7 +40,7 @@ async function connect(endpoint = url, capabilities = {}) {
 }
 
 describe('a session of the official SDK 1.x through a live sidecar', () => {
-  it('is one session upstream, and ends there when the client ends it', async () => {
+  it('is one session at the server, which ends when the client ends it', async () => {
     const { client, transport } = await connect();
     expect(await client.callTool({ name: 'find', arguments: { who: 'Ada' } })).toEqual(text('Ada'));
     expect(server.sessions.has(transport.sessionId ?? '')).toBe(true);
@@ -51,7 +51,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('forwards progress, and a cancelled call ends upstream and is recorded', async () => {
+  it('forwards progress and cancellation, and a cancelled call is recorded', async () => {
     const { client } = await connect();
     const progress: number[] = [];
     const abort = new AbortController();
@@ -72,7 +72,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('ends upstream if the client disconnects during a call, which is recorded', async () => {
+  it('ends the call at the server if the client disconnects, and records this', async () => {
     const { client } = await connect();
     const began = server.seen.length;
     void client.callTool({ name: 'slow' }).catch(() => {});
@@ -107,7 +107,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('resumes a lost stream after the last event that it received', async () => {
+  it('resumes a lost stream after the last event that the client received', async () => {
     const { client } = await connect(reference);
     const answer = await client.callTool({ name: 'test_reconnection' });
     expect(answer).toMatchObject(text('The client came again and found its answer.'));
@@ -129,7 +129,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('sends methods other than tools/call, which are judged as separate actions', async () => {
+  it('supports methods other than tools/call, which are judged as separate actions', async () => {
     const { client } = await connect(strict);
     const refused = /test\.method/;
     await expect(client.readResource({ uri: 'note://1' })).rejects.toThrow(refused);
@@ -166,7 +166,7 @@ describe('an obsolete form of MCP', () => {
       body: JSON.stringify(body),
     });
 
-  it('is refused: a batch, without performing any part of it', async () => {
+  it('is refused if it is a batch, and no part of the batch is performed', async () => {
     const before = server.seen.length;
     const call = (id: number) => ({
       jsonrpc: '2.0',
@@ -182,7 +182,7 @@ describe('an obsolete form of MCP', () => {
     expect(server.seen).toHaveLength(before);
   });
 
-  it('is refused: the HTTP+SSE transport of 2024-11-05, with a specific reason', async () => {
+  it('is refused with a specific reason if it is the HTTP+SSE transport of 2024-11-05', async () => {
     const before = server.seen.length;
     const client = new Client({ name: 'agent', version: '1' });
     const transport = new SSEClientTransport(url, { fetch: bench.fetch });

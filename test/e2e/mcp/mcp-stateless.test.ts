@@ -43,7 +43,7 @@ async function connect(endpoint = url): Promise<Client> {
 }
 
 describe('a client of the official SDK 2.x, without sessions, through a live sidecar', () => {
-  it('discovers the server, and every request is recorded with its method', async () => {
+  it('discovers the server, and has every request recorded with its method', async () => {
     const client = await connect();
     expect(client.getNegotiatedProtocolVersion()).toBe(revision);
     await client.listTools();
@@ -91,7 +91,7 @@ describe('a client of the official SDK 2.x, without sessions, through a live sid
     await client.close();
   });
 
-  it('continues after a denial of a method, which is a separate action', async () => {
+  it('continues after the denial of a method other than tools/call', async () => {
     const client = await connect(strict);
     const uri = 'test://static-text';
     await expect(client.readResource({ uri })).rejects.toThrow(/test\.method/);
@@ -102,7 +102,7 @@ describe('a client of the official SDK 2.x, without sessions, through a live sid
   });
 });
 
-describe('messages of 2026-07-28 that an SDK does not send', () => {
+describe('messages of 2026-07-28 that the SDK does not send', () => {
   const send = (method: string, params: Record<string, unknown>, endpoint = raw, name?: string) =>
     bench.fetch(endpoint, {
       method: 'POST',
@@ -127,7 +127,7 @@ describe('messages of 2026-07-28 that an SDK does not send', () => {
       }),
     });
 
-  it('include tasks as separate actions: creating, reading, updating, cancelling', async () => {
+  it('that read, update or cancel tasks are judged as separate actions', async () => {
     rawServer.behave((call, res) => {
       rawSeen.push(call);
       const task = { taskId: 't1', status: 'working', ttlMs: 1000, resultType: 'task' };
@@ -158,7 +158,7 @@ describe('messages of 2026-07-28 that an SDK does not send', () => {
     expect(rawSeen).toHaveLength(before);
   });
 
-  it('are refused without a version, as the revision requires', async () => {
+  it('are refused without a version in the body, as the revision requires', async () => {
     const answer = await bench.fetch(url, {
       method: 'POST',
       headers: {
@@ -171,7 +171,7 @@ describe('messages of 2026-07-28 that an SDK does not send', () => {
     expect([answer.status, await answer.json()]).toMatchObject([400, { error: { code: -32602 } }]);
   });
 
-  it('are forwarded with an unknown version, which the server answers', async () => {
+  it('are forwarded with an unknown version, which the server refuses', async () => {
     const version = 'v999.0.0';
     const answer = await bench.fetch(url, {
       method: 'POST',

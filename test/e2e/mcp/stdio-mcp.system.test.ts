@@ -38,7 +38,7 @@ describe('a stdio server behind sallyport mcp', () => {
   // It holds the port, which the following tests need.
   afterAll(() => client.close());
 
-  it('performs allowed calls and not denied ones, and both are sealed', async () => {
+  it('performs allowed calls but not denied ones, and both are sealed', async () => {
     expect(textOf(await client.callTool({ name: 'echo', arguments: { a: 1 } }))).toBe('{"a":1}');
     expect(await client.callTool({ name: 'wipe', arguments: {} })).toMatchObject({
       isError: true,
@@ -59,7 +59,7 @@ describe('a stdio server behind sallyport mcp', () => {
     });
   });
 
-  it('has every action method judged, and the refusal names the method', async () => {
+  it('has each of its methods that is an action judged, and a refusal names the method', async () => {
     await expect(client.readResource({ uri: 'file:///etc/passwd' })).rejects.toThrow(
       'policy.no_match',
     );
@@ -92,7 +92,7 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(diary.read().match(/called refund/g)?.length ?? 0).toBe(before);
   });
 
-  it('does not list a tool that changed since its approval, and the call is refused', async () => {
+  it('does not list a tool that changed since its approval, and calls of that tool are refused', async () => {
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toContain('echo');
     expect(tools.map(({ name }) => name)).not.toContain('shifty');
@@ -103,7 +103,7 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(diary.read()).not.toContain('called shifty');
   });
 
-  it('is informed when a kill switch ends a call, and new calls are refused until it is disarmed', async () => {
+  it('is informed when a kill switch ends a call, and receives no calls until the kill switch is disarmed', async () => {
     const ended = client.callTool({ name: 'wait' }).then(JSON.stringify, String);
     await until('it is under way', () => diary.read().includes('called wait'));
     const { api } = bench.separate;
@@ -130,7 +130,7 @@ describe('a stdio server behind sallyport mcp', () => {
     );
   });
 
-  it('sends progress in order before the response, and log messages', async () => {
+  it('can send log messages, and progress in order before the response', async () => {
     const logged: unknown[] = [];
     client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
       logged.push(params.data);
@@ -170,7 +170,7 @@ describe('a stdio server behind sallyport mcp', () => {
     });
   });
 
-  it('can send and receive large messages; a message above the limit is refused, and the session continues', async () => {
+  it('can send and receive large messages, and continues its session after a message above the limit is refused', async () => {
     const big = await client.callTool({ name: 'big', arguments: { bytes: 6_000_000 } });
     expect(textOf(big)).toHaveLength(6_000_000);
     const text = '\u2028é'.repeat(150_000);
@@ -196,7 +196,7 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(env).not.toContain('SALLYPORT_');
   });
 
-  it('cannot be reached by others on its port, directly or through the sidecar', async () => {
+  it('cannot be reached by other processes on its port, directly or through the sidecar', async () => {
     const before = diary.read();
     const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'echo' } };
     const url = `http://127.0.0.1:${port}/mcp`;
@@ -277,7 +277,7 @@ describe('a client with raw messages', () => {
       call('"id":5,"params":{"name":"echo","arguments":{"n":1e400}}'),
     ],
     ['a denied name', call('"id":6,"params":{"name":"wipe"}')],
-  ])('cannot disguise a call as another, and gets an error: %s', async (_what, line) => {
+  ])('cannot disguise a call as another one, and gets an error: %s', async (_what, line) => {
     const { error, result } = await ask(line);
     expect(error ?? result).toMatchObject(
       error === undefined ? { isError: true } : { code: expect.any(Number) },
@@ -307,7 +307,7 @@ describe('a client with raw messages', () => {
 });
 
 describe('the end of a stdio session', () => {
-  it('because the server crashed is reported to the client, and the bridge exits with 1', async () => {
+  it('after a crash of the server is reported to the client, and the bridge exits with 1', async () => {
     const { client, stderr, transport } = await connected();
     const bridge = transport.pid ?? 0;
     await expect(client.callTool({ name: 'crash' })).rejects.toThrow(
@@ -317,7 +317,7 @@ describe('the end of a stdio session', () => {
     expect(stderr()).toContain('The MCP server ended (exit code 7)');
   });
 
-  it('because the client ended also ends the server, with SIGKILL if necessary', async () => {
+  it('after the exit of the client also ends the server, with SIGKILL if necessary', async () => {
     const diary = newDiary();
     const bridge = startProgram('cli/main.ts', environment(), {
       args: ['mcp', ...bridgeArgs(diary, 'stubborn')],
@@ -327,7 +327,7 @@ describe('the end of a stdio session', () => {
     expect(isAlive(diary.pid())).toBe(false);
   });
 
-  it('because of SIGTERM to the bridge is orderly, and ends the server', async () => {
+  it('after SIGTERM to the bridge is orderly, and ends the server', async () => {
     const { client, diary, transport } = await connected();
     const closed = new Promise<void>((resolve) => {
       client.onclose = resolve;
@@ -384,7 +384,7 @@ describe('an operator’s mistake', () => {
     expect([code, text]).toEqual([2, expect.stringMatching(says)]);
   });
 
-  it('names a disabled agent as the cause, and suggests no binding', async () => {
+  it('is distinguished from a disabled agent, which the bridge names as the cause', async () => {
     const { api, agentId } = bench.separate;
     const refusals = async () => (await run(['--name', 'crm', '--', 'true'])).text;
     await api('PATCH', `/v1/agents/${agentId}`, { disabled: true });

@@ -42,7 +42,7 @@ async function seal(at: number, count: number): Promise<string[]> {
 
 const idsOf = ({ messages }: Follower) => messages.map(({ data }) => data.id);
 
-it('the event stream contains events that any control plane seals, with and without the bus', async () => {
+it('the event stream contains the events of all control planes, with and without the bus', async () => {
   const followers = [await follow(0), await follow(1)];
   const ids = [...(await seal(0, 5)), ...(await seal(1, 5))];
   for (const follower of followers) await follower.has(10);
@@ -55,7 +55,7 @@ it('the event stream contains events that any control plane seals, with and with
   await planes.redis.restart();
 });
 
-it('the event stream ends cleanly at SIGTERM and continues at another control plane', async () => {
+it('the event stream ends cleanly at SIGTERM, and a client can resume it at another control plane', async () => {
   const follower = await follow(0);
   const ids = await seal(1, 3);
   await follower.has(3);

@@ -36,7 +36,7 @@ describe('the metrics', () => {
   const becomes = (name: string, holds: (value: number) => boolean, page = stage.metrics) =>
     until(`${name} holds`, async () => holds(valueIn(await page(), name)));
 
-  it('include all those that dashboard and alerts use', async () => {
+  it('include all metrics that the dashboard and the alerts use', async () => {
     const there = new Set([
       ...read(await stage.metrics()).keys(),
       ...read(await controlPlane()).keys(),
@@ -60,7 +60,7 @@ describe('the metrics', () => {
     }
   });
 
-  it('have the same labels after a thousand hostile calls as after one of each kind', async () => {
+  it('have the same labels after a thousand hostile calls as after one call of each kind', async () => {
     const { bench } = stage;
     const { agent } = bench;
     const host = new URL(bench.url).host;
@@ -101,7 +101,7 @@ describe('the metrics', () => {
     await becomes('sallyport_held_calls', (value) => value === 0);
   }, 30_000);
 
-  it('report evidence that waits while the control plane is unavailable, its age, and no loss', async () => {
+  it('report number and age of unsent records while the control plane is unavailable, and no loss', async () => {
     const { bench } = stage;
     await becomes('sallyport_spool_records', (value) => value === 0);
     await bench.separate.controlPlane.kill();
@@ -120,7 +120,7 @@ describe('the metrics', () => {
     await bench.untilSealed('the call', (events) => events.some((event) => event.id === id));
   }, 60_000);
 
-  it('report on both sides that Redis is unavailable, and refusals until it recovers', async () => {
+  it('report at sidecar and control plane that Redis is unavailable, and the refusals until Redis recovers', async () => {
     const { bench } = stage;
     const pages = [stage.metrics, controlPlane];
     await bench.redis.stop();

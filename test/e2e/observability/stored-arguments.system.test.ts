@@ -26,7 +26,7 @@ async function newest(): Promise<Record<string, unknown> | undefined> {
   return decisions.filter(({ source }) => String(source).startsWith('sidecar:')).at(-1);
 }
 
-it('a sidecar uploads redacted arguments separately from the ledger while its tenant enables that, and stops when it is disabled', async () => {
+it('a sidecar uploads redacted arguments separately from the ledger only while its tenant enables stored arguments', async () => {
   await keep('redacted');
   // Sidecars receive it from the bus.
   await until('redacted arguments arrive', async () => {

@@ -90,7 +90,7 @@ describe('traces', () => {
     expect(heard?.tracestate).toBe('vendor=1');
   });
 
-  it('contain one span without an error for a denied call, with the reason', async () => {
+  it('contain one span with the reason, and no error, for a denied call', async () => {
     const agent = agentSpan();
     expect((await stage.bench.pay(5000, agent.headers)).status).toBe(403);
     const spans = await spansOf(agent.traceId);
@@ -104,7 +104,7 @@ describe('traces', () => {
     });
   });
 
-  it('name an MCP call after method and tool, and a refused one after the method alone, with a tool error', async () => {
+  it('name an MCP call after method and tool, and a refused MCP call after the method only, with a tool error', async () => {
     const [allowed, denied] = [agentSpan(), agentSpan()];
     const version = { 'mcp-protocol-version': '2025-06-18' };
     const args = { customer_id: 'c1' };
@@ -161,7 +161,7 @@ describe('traces', () => {
     expect(collector.spans.filter((span) => span.traceId === quiet.traceId)).toEqual([]);
   });
 
-  it('have an id that is on the log line of the decision', async () => {
+  it('have an id that is also in the log line of the decision', async () => {
     const agent = agentSpan();
     await stage.order('o5', agent.headers);
     await until('the line', () => stage.lines().some((line) => line.trace_id === agent.traceId));
@@ -202,7 +202,7 @@ describe('an unavailable trace collector', () => {
     return startFaultBench({ ...env, OTEL_BSP_SCHEDULE_DELAY: '50' });
   }
 
-  it('delays no call, and failed exports are counted', async () => {
+  it('delays no call, and is counted as failed exports', async () => {
     const bench = await tracedBench({
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `http://127.0.0.1:${await freePort()}/v1/traces`,
       OTEL_EXPORTER_OTLP_TIMEOUT: '200',
@@ -219,7 +219,7 @@ describe('an unavailable trace collector', () => {
     }
   }, 60_000);
 
-  it('that never answers does not prevent the sidecar from ending', async () => {
+  it('that never responds does not prevent the sidecar from exiting', async () => {
     const cleanup = new Cleanup();
     const port = await listening(createServer(), cleanup);
     const bench = await tracedBench({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });

@@ -131,7 +131,7 @@ describe('passport vectors, presented to a sidecar', () => {
     expect(status).toBe(403);
   });
 
-  it('include the required number of cases', () => {
+  it('include the required number of vectors', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(55);
   });
 });

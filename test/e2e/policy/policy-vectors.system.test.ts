@@ -162,12 +162,12 @@ describe('policy vectors, all published together', () => {
   }, 120_000);
   afterAll(withdrawAll, 60_000);
 
-  it.each(together)('$name, in preflight', asked);
-  it.each(together)('$name, called through a sidecar', called);
+  it.each(together)('decide in preflight: $name', asked);
+  it.each(together)('decide a call through a sidecar: $name', called);
 });
 
 describe('policy vectors about tool names', () => {
-  it.each(alone)('$name, in preflight and through a sidecar', async (one) => {
+  it.each(alone)('decide in preflight and through a sidecar: $name', async (one) => {
     await publish(one);
     await held();
     try {

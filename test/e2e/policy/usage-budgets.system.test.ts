@@ -102,7 +102,7 @@ const resetsAt = ({ body }: Answer) =>
   String((body.details as { resets_at?: string } | undefined)?.resets_at);
 
 describe('a budget of calls', () => {
-  it('of 50 allows exactly 50 of 200 concurrent calls through one sidecar, and then none through the other', async () => {
+  it('of 50 allows exactly 50 of 200 concurrent calls through one sidecar, and then none through the other sidecar', async () => {
     const { tool, post, performed } = await budgeted('refund', 'usage.calls_1h', '<', 50);
     const answers = await times(200, () => post(0));
     expect(passed(answers)).toHaveLength(50);
@@ -126,7 +126,7 @@ describe('a budget of calls', () => {
     expect(performed()).toBe(50);
   });
 
-  it('is exceeded by two concurrent sidecars by at most the remainder of each, and not after both have the total', async () => {
+  it('can be exceeded by two concurrent sidecars by at most the remaining budget, until both know the total', async () => {
     const { tool, post, performed } = await budgeted('draw', 'usage.calls_24h', '<', 20);
     await times(10, () => post(0));
     await until('the ledger has them', async () => (await countedCalls(tool)) === 10);
@@ -145,7 +145,7 @@ describe('a budget of calls', () => {
     );
   });
 
-  it('survives the kill of a sidecar, including calls that were not yet uploaded', async () => {
+  it('keeps its count after the kill of a sidecar, including calls that were not yet uploaded', async () => {
     const { post, performed } = await budgeted('withdraw', 'usage.calls_1h', '<', 20);
     expect(passed(await times(12, () => post(0)))).toHaveLength(12);
     await world.sidecars[0].program.kill();
@@ -201,7 +201,7 @@ it('a call that waits for a human is counted once, when it is performed', async 
 }, 120_000);
 
 describe('a budget of a sum', () => {
-  it('is shared by sidecars and control plane, and a decision records the amount that it adds', async () => {
+  it('is shared by sidecars and control plane, and each decision records the amount that it adds', async () => {
     const { tool, post } = await budgeted('send', 'usage.sum_24h.order.total', '<=', 100);
     const order = (total: unknown) => ({ order: { total } });
     expect((await post(0, order(101))).status).toBe(403);

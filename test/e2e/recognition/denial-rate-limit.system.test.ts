@@ -105,7 +105,7 @@ describe('an agent with a flood of denied calls', () => {
     });
   });
 
-  it('gets the limit over MCP as a tool result', async () => {
+  it('gets the rate limit over MCP as a tool result', async () => {
     const answers = await Promise.all(Array.from({ length: 60 }, () => callTool()));
     const throttled = answers.filter(({ text }) => text.includes('rate_limited.denials'));
     expect(throttled.length).toBeGreaterThan(30);
@@ -114,7 +114,7 @@ describe('an agent with a flood of denied calls', () => {
     expect(throttled[0]?.text).toContain('"isError":true');
   });
 
-  it('gets the limit for malformed calls, and for calls that a kill switch blocks', async () => {
+  it('gets 429 for malformed calls, and for calls that a kill switch blocks', async () => {
     const malformed = () => bench.agent.post(bench.url, 'not an object');
     const { api } = bench.separate;
     const armed = await api('POST', '/v1/runtime/kill-switches', {

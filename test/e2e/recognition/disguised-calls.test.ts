@@ -48,7 +48,7 @@ const carriers: readonly [string, readonly Carrier[]][] = [
   ['the MCP message', mcpCarriers],
 ];
 
-describe.each(carriers)('a denied call hidden in %s of an allowed one', (_where, hidden) => {
+describe.each(carriers)('a denied call hidden in %s of an allowed call', (_where, hidden) => {
   describe.each(transports)('over %s', (transport) => {
     it.each(hidden)('%s does not reach the upstream', async (_name, bytes, becomes) => {
       judge(await stage.send(transport, bytes), becomes);
@@ -99,16 +99,16 @@ describe('a denied call with random changes', () => {
   });
 });
 
-describe('the end of these tests', () => {
+describe('after these attacks', () => {
   it.each(transports)(
-    'has one more allowed call over %s, which is the only one that the upstream receives',
+    'an allowed call over %s is the only call that the upstream receives',
     async (transport) => {
       expect(stage.recorder.take()).toBe('');
       expect(await stage.allowed(transport)).toMatch(/^POST [\s\S]*\{"amount":50\}$/);
     },
   );
 
-  it('finds every refusal in the ledger with its reason, and none is internal.unexpected', async () => {
+  it('the ledger contains every refusal with its reason, and no internal.unexpected', async () => {
     expect(witness.recorded).toBeGreaterThan(100);
     await witness.agreesWithLedger(stage);
   });

@@ -91,16 +91,16 @@ describe('a denied call with an unusual spelling of its host', () => {
   });
 });
 
-describe('the end of these tests', () => {
+describe('after these attacks', () => {
   it.each(transports)(
-    'has one more allowed call over %s, which is the only one that the upstream receives',
+    'an allowed call over %s is the only call that the upstream receives',
     async (transport) => {
       expect(stage.recorder.take()).toBe('');
       expect(await stage.allowed(transport)).toMatch(/^POST [\s\S]*\{"amount":50\}$/);
     },
   );
 
-  it('finds every refusal in the ledger with its reason, and none is internal.unexpected', async () => {
+  it('the ledger contains every refusal with its reason, and no internal.unexpected', async () => {
     expect(witness.recorded).toBeGreaterThan(500);
     await witness.agreesWithLedger(stage);
   });

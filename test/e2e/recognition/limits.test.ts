@@ -145,7 +145,7 @@ describe('the configured limits of a sidecar', () => {
     next.socket.destroy();
   });
 
-  it('refuse a connection above SALLYPORT_MAX_CONNECTIONS with a reason, also 2,000 at once with little memory', async () => {
+  it('refuse connections above SALLYPORT_MAX_CONNECTIONS with a reason, even 2,000 at once with little memory', async () => {
     await idle();
     const before = stage.rss();
     const full = await Promise.all(Array.from({ length: 24 }, () => rawClient(stage.proxyPort)));
@@ -188,7 +188,7 @@ describe('an invalid limit', () => {
     ['SALLYPORT_UPSTREAM_IDLE_MS', 'Infinity', 'milliseconds from 1 to 86400000'],
     ['SALLYPORT_DRAIN_MS', '-1', 'milliseconds from 0 to 86400000'],
   ])(
-    '%s=%s is refused at start with the name and the range of the setting',
+    'is refused at start with the name and the range of the setting: %s=%s',
     (name, value, range) => {
       expect(() => read({ [name]: value })).toThrow(`${name}: must be a whole number of ${range}`);
     },

@@ -44,7 +44,7 @@ describe('a passthrough host', () => {
   const withSni = (sni: string) => (events: Awaited<ReturnType<FaultBench['events']>>) =>
     events.filter(({ data }) => data.sni === sni);
 
-  it('is reached with TLS and its own name, which is in the evidence', async () => {
+  it('is reached by TLS with its own name as SNI, and this name is in the evidence', async () => {
     const dispatcher = new ProxyAgent({ uri: bench.separate.proxyUrl, requestTls: { ca } });
     expect(await (await fetch(`https://${host}/`, { dispatcher })).text()).toBe('hi');
     await dispatcher.close();
@@ -54,7 +54,7 @@ describe('a passthrough host', () => {
     expect(events.find(isKept)).toMatchObject({ data: { sni: 'localhost' } });
   });
 
-  it('cannot be used to reach another name at the same address: it is denied, logged and recorded', async () => {
+  it('cannot be used to reach another host at the same address: the tunnel is denied, logged and recorded', async () => {
     const client = await rawClient(proxyPort(), connectWithHello(silentHost, 'evil.example'));
     expect(await client.closed).toBe(
       'HTTP/1.1 200 Connection Established\r\n\r\n\x15\x03\x01\x00\x02\x02p',
@@ -69,7 +69,7 @@ describe('a passthrough host', () => {
     expect(bench.separate.sidecar.output()).toContain(reason_code);
   });
 
-  it('sends a TLS alert if the names differ', async () => {
+  it('causes a TLS alert if the SNI differs from CONNECT', async () => {
     const client = await rawClient(proxyPort(), '');
     client.socket.setEncoding('latin1');
     client.socket.write(`CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);

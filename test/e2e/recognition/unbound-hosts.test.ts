@@ -66,7 +66,7 @@ describe('a host without bindings', () => {
     expect(refused).toContain('policy.no_match');
   });
 
-  it('has refusals that name the judged action, and the binding with a similar host', async () => {
+  it('has refusals that name the judged action and a binding with a similar host', async () => {
     const host = `127.0.0.1:${upstream.port}`;
     const answer = await get('/secret?token=hidden');
     const { error, details } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
@@ -84,7 +84,7 @@ describe('a host without bindings', () => {
     expect(answer).not.toContain('hidden');
   });
 
-  it('differs from a bound host, whose refusals name its binding', async () => {
+  it('differs from a bound host, whose refusals name the binding of that host', async () => {
     const { body } = await bench.pay(1_000);
     expect(body.details).toEqual({
       tool: 'bank.pay',
@@ -95,7 +95,7 @@ describe('a host without bindings', () => {
   });
 
   it.each(['/secret/keys:/public/x', '/:/public/x', '/a%3A/public/x', '/public:/public/x'])(
-    'is judged by the whole path: %s does not begin with /public/',
+    'is judged by the whole path: %s does not match /public/',
     async (target) => {
       const before = upstream.seen.length;
       expect(await get(target)).toContain('policy.no_match');

@@ -145,7 +145,7 @@ describe('a WebSocket with a hostile agent or upstream', () => {
     ['nothing', () => {}, 'upstream.timeout'],
     ['a reset', (socket) => socket.resetAndDestroy(), 'upstream.reset'],
   ])(
-    'is refused with 502 or 504 if the upstream answers %s, which does not reach the agent',
+    'is refused with 502 or 504 if the upstream responds with %s, which does not reach the agent',
     async (_what, talk, reason) => {
       answer = talk;
       const text = await ask(handshake);
@@ -156,7 +156,7 @@ describe('a WebSocket with a hostile agent or upstream', () => {
     },
   );
 
-  it('has the decision in its 101 response, without headers that lead around the sidecar', async () => {
+  it('has a 101 response with the decision, and without headers that lead around the sidecar', async () => {
     answer = (socket) =>
       socket.end(`${opening}Alt-Svc: h3=":1"\r\nSallyport-Decision: allow\r\nX-Kept: yes\r\n\r\n`);
     const text = await ask(handshake);
@@ -176,7 +176,7 @@ describe('a WebSocket with a hostile agent or upstream', () => {
   });
 
   it.each(['agent', 'upstream'] as const)(
-    'is closed on both sides if the %s closes its half and the other does not',
+    'is closed on both sides if the %s closes its half and the other side does not',
     async (first) => {
       let theirs: Socket | undefined;
       answer = (socket) => {
@@ -192,7 +192,7 @@ describe('a WebSocket with a hostile agent or upstream', () => {
     },
   );
 
-  it('is ended at once by a kill switch, and bytes in both directions and the reason are sealed', async () => {
+  it('is ended at once by a kill switch, and its reason and its bytes in both directions are sealed', async () => {
     answer = (socket) => socket.write(`${opening}\r\nhello`);
     const client = await rawClient(stage.proxyPort, headOf('GET', url, handshake));
     await until('it is open', () => client.text().includes('hello'));

@@ -40,8 +40,8 @@ async function sidecarIds(): Promise<readonly string[]> {
   return ids;
 }
 
-describe('arming a kill switch with a time to wait', () => {
-  it('returns when both sidecars apply it, whichever control plane they report to', async () => {
+describe('arming a kill switch with wait_ms', () => {
+  it('returns when both sidecars apply the kill switch, whichever control plane they report to', async () => {
     const ids = await sidecarIds();
     const tookMs: number[] = [];
     // Both are asked; more often only if the machine is too busy for the time limit.
@@ -62,7 +62,7 @@ describe('arming a kill switch with a time to wait', () => {
     expect(Math.min(...tookMs)).toBeLessThan(1_000);
   });
 
-  it('returns the unconfirmed sidecars at once for a wait of 0, and no confirmations without a wait', async () => {
+  it('returns the unconfirmed sidecars at once for 0, and no confirmations if wait_ms is omitted', async () => {
     const unasked = await arm(undefined);
     expect(unasked.body).not.toHaveProperty('confirmed');
     const armed = await arm(0);
@@ -72,7 +72,7 @@ describe('arming a kill switch with a time to wait', () => {
     expect((await disarm(armed.body.id, 10_000)).body.missing).toEqual([]);
   });
 
-  it('names a stopped sidecar, and confirms it after it continues', async () => {
+  it('lists a stopped sidecar as unconfirmed, and confirms this sidecar after it continues', async () => {
     const ids = await sidecarIds();
     const { pid } = world.sidecars[1].program;
     process.kill(pid, 'SIGSTOP');
@@ -99,7 +99,7 @@ describe('arming a kill switch with a time to wait', () => {
     await disarmAll();
   });
 
-  it('confirms nothing if the bus is unavailable', async () => {
+  it('confirms no sidecar if the bus is unavailable', async () => {
     await world.redis.stop();
     const armed = await arm(300);
     expect(armed.status).toBe(201);

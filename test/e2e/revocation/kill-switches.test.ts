@@ -32,7 +32,7 @@ const endedByKillSwitch = (tool: string, count = 1) =>
   );
 
 describe('an armed kill switch', () => {
-  it('for a tool ends its open calls only, and each end is sealed', async () => {
+  it('for a tool ends only the open calls of this tool, and each end is sealed', async () => {
     const open = await streams.openAll();
     const tools = {
       a: 'feed.a',
@@ -71,7 +71,7 @@ describe('an armed kill switch', () => {
     await open.watch.close();
   }, 60_000);
 
-  it('for an agent ends all of its open calls; new calls are refused until it is disarmed', async () => {
+  it('for an agent ends all open calls of the agent, and blocks new calls until the kill switch is disarmed', async () => {
     await until('disarmed', async () => {
       const { status, body } = await streams.feed('a');
       await body?.cancel();
@@ -121,7 +121,7 @@ describe('an armed kill switch', () => {
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
   });
 
-  it('blocks calls of a tenant in monitor', async () => {
+  it('blocks calls even if the tenant is in monitor', async () => {
     const setMode = async (mode: string) => {
       const { status } = await streams.bench.separate.api('PATCH', '/v1/tenant/settings', { mode });
       expect(status).toBe(200);

@@ -35,7 +35,7 @@ async function setAgent(disabled: boolean): Promise<void> {
   expect((await api('PATCH', `/v1/agents/${agentId}`, { disabled })).status).toBe(200);
 }
 
-it('a disabled agent is named as the cause in log, readiness, refusals, list and `sallyport run`', async () => {
+it('a disabled agent is named as the cause in the log, readiness, refusals, the sidecar list and `sallyport run`', async () => {
   const { agentId, api } = bench.separate;
   await setAgent(true);
   const isNamed = async () => (await bench.pay(1)).body.reason_code === 'agent.disabled';

@@ -17,7 +17,7 @@ async function setAgent(state: 'disabled' | 'enabled'): Promise<void> {
 }
 
 describe('a revocation', () => {
-  it('of the agent ends all open calls, answers held calls, and is the sealed reason', async () => {
+  it('of the agent ends all open calls, refuses held calls, and is the sealed reason', async () => {
     const open = await streams.openAll();
     await setAgent('disabled');
     await Promise.all(Object.values(open).map(({ ended }) => ended));
@@ -40,7 +40,7 @@ describe('a revocation', () => {
     await open.watch.close();
   }, 60_000);
 
-  it('of the agent also denies tunnels, WebSockets and MCP sessions', async () => {
+  it('of the agent also denies new tunnels, WebSockets and MCP sessions', async () => {
     expect((await streams.feed('b', true)).status).toBe(403);
     expect((await streams.openTunnel()).head).toContain('403');
     await expect(streams.openSocket()).rejects.toBeDefined();
@@ -53,7 +53,7 @@ describe('a revocation', () => {
     expect((await streams.openTunnel()).head).toContain('200');
   }, 60_000);
 
-  it('of the sidecar ends all open calls and answers held calls', async () => {
+  it('of the sidecar ends all open calls and refuses held calls', async () => {
     const { separate } = streams.bench;
     const open = await streams.openAll();
     const { body } = await separate.api('GET', '/v1/sidecars');

@@ -43,7 +43,7 @@ describe('the digest of an action', () => {
     );
   });
 
-  it('is equal for two actions if and only if they are equal', () => {
+  it('is equal for two actions if and only if the actions are equal', () => {
     fc.assert(
       fc.property(identity, identity, (one, other) => {
         expect(actionDigest(one) === actionDigest(other)).toBe(isDeepStrictEqual(one, other));
@@ -67,12 +67,12 @@ describe('the digest of an action', () => {
     expect(digestOf({ ...baseAction, ...change }, 'h')).not.toBe(digestOf(baseAction, 'h'));
   });
 
-  it('changes with the manifest, and with its absence', () => {
+  it('changes if the manifest hash changes or is absent', () => {
     const digests = ['h', 'g', undefined].map((hash) => digestOf(baseAction, hash));
     expect(new Set(digests).size).toBe(3);
   });
 
-  it('does not change with fields that a human does not approve', () => {
+  it('does not depend on fields that are not part of an approval', () => {
     const more = { goal: 'x', mode: 'monitor', audience: 'y', agentName: 'z' } as const;
     expect(digestOf({ ...baseAction, ...more }, 'h')).toBe(digestOf(baseAction, 'h'));
   });

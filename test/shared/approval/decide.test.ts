@@ -59,12 +59,12 @@ function judge({ approval: facts, ...more }: Change = {}) {
 const vectors = loadVectors<TransitionVector>('approval/transitions.yaml');
 
 describe('the table of approval states', () => {
-  it('covers every state and act', () => {
+  it('covers every state and every act', () => {
     expect(vectors).toHaveLength(approvalStates.length * approvalActions.length);
     expect(new Set(vectors.map(({ from, action }) => `${from} ${action}`)).size).toBe(72);
   });
 
-  it.each(vectors)('$name', ({ from, action, to, refused, after }) => {
+  it.each(vectors)('is applied: $name', ({ from, action, to, refused, after }) => {
     expect(transition(from, action)).toBe(to);
     const attempt: Change = { approval: { status: from }, action };
     if (refused !== undefined) {
@@ -92,7 +92,7 @@ describe('the right to decide', () => {
     ['the requester', { principal: 'service-account:sa_1', role: 'owner' }],
     ['a key created by the user', { principal: 'carol', role: 'owner', mintedBy: ['Alice'] }],
     ['a key bound to the agent', { principal: 'svc', role: 'owner', agentId: '7' }],
-  ])('is denied to %s on every act', (_, decider) => {
+  ])('is denied to %s, for every act', (_, decider) => {
     for (const action of approvalActions) {
       expect(judge({ decider, action })).toMatchObject({
         ok: false,
@@ -116,7 +116,7 @@ describe('the right to decide', () => {
     ['admin', 'cfo', false],
     ['owner', 'cfo', true],
     ['approver', '', false],
-  ])('is given to role %s if %s is required: %s', (role, minRole, may) => {
+  ])('depends on the role: %s decides if %s is required: %s', (role, minRole, may) => {
     const outcome = judge({ decider: { principal: 'bob', role }, approval: { minRole } });
     expect(outcome.ok).toBe(may);
     if (!outcome.ok) expect(outcome.code).toBe('approval.role_insufficient');
@@ -162,7 +162,7 @@ describe('escalation', () => {
 });
 
 describe('the expiry of an approval', () => {
-  it('takes effect after its window, with and without a sweep', () => {
+  it('takes effect at its time, even if no sweep stored it', () => {
     expect(stateAt({ status: 'pending', expiresAtMs: nowMs }, nowMs)).toBe('expired');
     expect(stateAt({ status: 'pending', expiresAtMs: nowMs + 1 }, nowMs)).toBe('pending');
     expect(stateAt({ status: 'approved', expiresAtMs: nowMs - 1 }, nowMs)).toBe('approved');
@@ -175,7 +175,7 @@ describe('the expiry of an approval', () => {
   });
 });
 
-describe('a quorum of two', () => {
+describe('an approval with a quorum of two', () => {
   const two = { approval: { quorum: 2 } } as const;
   const vote = (principal: string, action: ApprovalAction, effectiveDigest?: string) => ({
     principal,
@@ -215,7 +215,7 @@ describe('a quorum of two', () => {
     });
   });
 
-  it('does not count a vote with a role that is no longer sufficient, and accepts a new one', () => {
+  it('does not count a vote with a role that is no longer sufficient, and accepts a new vote of this person', () => {
     const raised = { approval: { quorum: 2, minRole: 'admin' } } as const;
     const admin = { principal: 'bob', role: 'admin' };
     for (const voter of ['carol', 'bob']) {
@@ -226,7 +226,7 @@ describe('a quorum of two', () => {
     }
   });
 
-  it('stores with the grant the lowest role and the number of the approvers', () => {
+  it('stores the lowest role and the number of the approvers with the grant', () => {
     const votes = [vote('carol', 'approve')];
     const decider = { principal: 'bob', role: 'owner' };
     expect(judge({ ...two, decider, votes })).toMatchObject({
@@ -241,7 +241,7 @@ describe('a quorum of two', () => {
     expect(judge({ approval: { quorum: 3 }, votes })).toMatchObject({ votesMissing: 1 });
   });
 
-  it('is overridden by one denial, also of a person who had approved', () => {
+  it('is denied by one denial, even of a person who had approved', () => {
     const votes = [vote('bob', 'approve')];
     expect(judge({ ...two, action: 'deny', votes })).toMatchObject({ status: 'denied' });
   });
@@ -259,7 +259,7 @@ describe('a quorum of two', () => {
     });
   });
 
-  it('does not count votes from before a request for more context', () => {
+  it('does not count votes that were cast before a request for more context', () => {
     const votes = [vote('carol', 'approve'), vote('dave', 'request_context')];
     const approvalFacts = { quorum: 2, status: 'context_requested' } as const;
     expect(judge({ approval: approvalFacts, votes })).toMatchObject({
@@ -278,7 +278,7 @@ describe('a quorum of two', () => {
 describe('the conditions of a decision', () => {
   const asked = (action: ApprovalAction) => [{ principal: 'carol', role: 'approver', action }];
 
-  it('include re-authentication in any later state', () => {
+  it('include re-authentication, which is checked in any state', () => {
     const attempt: Change = {
       approval: { status: 'context_requested' },
       votes: asked('require_reauth'),
@@ -287,7 +287,7 @@ describe('the conditions of a decision', () => {
     expect(judge({ ...attempt, reauthenticated: true })).toMatchObject({ status: 'approved' });
   });
 
-  it('include the approval of the tool in any later state', () => {
+  it('include the approval of the tool, which is checked in any state', () => {
     const attempt: Change = {
       approval: { status: 'escalated' },
       votes: asked('require_tool_reapproval'),

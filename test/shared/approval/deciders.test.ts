@@ -22,7 +22,7 @@ describe('the deciders of a grant', () => {
     );
   });
 
-  it('are assumed to be the minimum of the terms if only the terms are stored', () => {
+  it('are assumed to meet exactly the terms if only the terms are stored', () => {
     expect(minimumDeciders({ minRole: 'admin', quorum: 2 })).toEqual({ role: 'admin', count: 2 });
     expect(minimumDeciders({ minRole: 'developer', quorum: 1 })).toEqual({
       role: 'approver',
@@ -36,7 +36,7 @@ describe('combining two terms', () => {
   const one = { channels: ['a'], minRole: 'owner', quorum: 1, slaSeconds: 60, grant };
   const other = { channels: ['b', 'a'], minRole: 'admin', quorum: 4 };
 
-  it('takes the higher role, the larger quorum, all channels, and a single call if either requires it', () => {
+  it('takes the higher role, the larger quorum, all channels, and a single call if one of the terms requires a single call', () => {
     const both = { channels: ['a', 'b'], minRole: 'owner', quorum: 4, slaSeconds: 60 };
     expect(stricterTerms(one, other)).toEqual(both);
     expect(stricterTerms(other, one)).toEqual({

@@ -37,7 +37,7 @@ describe('the terms of a standing grant', () => {
     ],
     ['exactly the limits', { ...limits }, limits, limits],
   ];
-  it.each(agreed)('are agreed: %s', (_name, request, within, terms) => {
+  it.each(agreed)('are derived from request and rule: %s', (_name, request, within, terms) => {
     expect(agreeGrant(request, { limits: within, riskTier: 'high' })).toEqual({ ok: true, terms });
   });
 
@@ -114,7 +114,7 @@ describe('the grant of several deciders', () => {
     expect(outcome).toMatchObject({ grant: { uses: 3, ttlSeconds: 60, scope: 'action' } });
   });
 
-  it('is for one call if one of them granted one call', () => {
+  it('is for one call if one of the deciders granted one call', () => {
     for (const outcome of [judge({ uses: 3 }, [anna()]), judge(undefined, [anna(limits)])]) {
       expect(outcome).toMatchObject({ ok: true, status: 'approved' });
       expect(outcome).not.toHaveProperty('grant', expect.anything());

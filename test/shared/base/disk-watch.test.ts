@@ -4,7 +4,7 @@ import { DiskWatch } from '../../../shared/base/disk-watch.ts';
 let watch: DiskWatch | undefined;
 afterEach(() => watch?.close());
 
-it('the disk watch warns once each time that less than a tenth of the disk is free', async () => {
+it('the disk watch warns once each time the free space falls below a tenth of the disk', async () => {
   let freeBytes = 500;
   const warnings: unknown[] = [];
   watch = new DiskWatch({

@@ -72,7 +72,7 @@ describe('normaliseHost', () => {
     );
   });
 
-  it('agrees with the URL parser, so that judged and dialled host cannot differ', () => {
+  it('agrees with the URL parser, so that the judged and the dialled host are the same', () => {
     fc.assert(
       fc.property(fc.oneof(fc.domain(), fc.ipV4Extended(), fc.ipV6()), (input) => {
         const host = normaliseHost(input);

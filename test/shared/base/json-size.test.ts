@@ -57,12 +57,12 @@ describe('the size of arguments', () => {
     expect(codeOf(more)).toBe(code);
   });
 
-  it('is limited for any escapes and spaces around a name', () => {
+  it('is limited even if a name has escapes or spaces around it', () => {
     expect(codeOf(`{"${'\\u0061'.repeat(nameBytesMax)}" \n\t: 1}`)).toBe('args.name_too_long');
     expect(codeOf(`{"a" : "${'x'.repeat(nameBytesMax * 4)}"}`)).toBe('accepted');
   });
 
-  it('does not change the values of small bodies', () => {
+  it('is checked without changing the values of small bodies', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
         const bytes = Buffer.from(JSON.stringify(value));

@@ -21,7 +21,7 @@ describe('the error of a server that cannot listen', () => {
     for (const server of servers.splice(0)) server.close();
   });
 
-  it('names the port that is in use, and its setting', async () => {
+  it('names the port that is in use, and the setting of this port', async () => {
     const port = await listen('127.0.0.1', 0);
     const second = listen('127.0.0.1', port);
     await expect(second).rejects.toThrow(SettingsError);
@@ -33,7 +33,7 @@ describe('the error of a server that cannot listen', () => {
     await expect(listen('192.0.2.1', 0)).rejects.toThrow(/192\.0\.2\.1 is not an address.*A_HOST/);
   });
 
-  it('is unchanged if its cause is another', () => {
+  it('is unchanged for any other cause', () => {
     const error = new Error('something else');
     const at = { host: 'h', port: 1, hostSetting: 'A_HOST', portSetting: 'A_PORT' };
     expect(listenError(error, at)).toBe(error);

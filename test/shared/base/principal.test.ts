@@ -15,7 +15,7 @@ describe('the normalised form of a principal', () => {
     ['straße', 'STRASSE'],
     ['ﬁona', 'fiona'],
     ['andré', 'andre\u0301'],
-  ])('is equal for %j and %j', (one, other) => {
+  ])('is the same for %j and %j', (one, other) => {
     expect(foldPrincipal(other)).toBe(foldPrincipal(one));
   });
 

@@ -62,13 +62,13 @@ describe('parseSettings', () => {
     expect(() => read({ SALLYPORT_OTHER_PORT_80_TCP: 'x' })).toThrow(/is not a setting/);
   });
 
-  it('names a malformed setting', () => {
+  it('refuses a malformed setting and names it', () => {
     expect(() => read({ SALLYPORT_API_PORT: 'eighty' })).toThrow(/^SALLYPORT_API_PORT: /);
     expect(() => read({ SALLYPORT_API_PORT: '70000' })).toThrow(/^SALLYPORT_API_PORT: /);
     expect(() => read({ SALLYPORT_HOLD_MS: '-1' })).toThrow(/^SALLYPORT_HOLD_MS: /);
   });
 
-  it('states the permitted values, and refuses durations that a timer cannot handle', () => {
+  it('lists the permitted values of a setting, and refuses durations that a timer cannot handle', () => {
     expect(() => read({ SALLYPORT_API_PORT: '99999' })).toThrow(
       'SALLYPORT_API_PORT: must be a port from 1 to 65535, or 0 for any free one',
     );

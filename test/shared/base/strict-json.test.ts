@@ -26,7 +26,7 @@ describe('strict JSON', () => {
     );
   });
 
-  it('returns values that JSON.stringify writes and strict JSON reads unchanged', () => {
+  it('returns values that are unchanged after JSON.stringify and another strict parse', () => {
     fc.assert(
       fc.property(fc.json(), (text) => {
         if (codeOf(text) !== 'accepted') return;
@@ -74,7 +74,7 @@ describe('strict JSON', () => {
     expect(parseStrictJson(bytes('"\\ud83d\\ude00"'))).toBe('😀');
   });
 
-  it('reads a view into a larger buffer from its own start', () => {
+  it('reads a view into a larger buffer from the start of the view', () => {
     const whole = bytes('xx{"a":1}yy');
     expect(parseStrictJson(whole.subarray(2, 9))).toEqual({ a: 1 });
     expect(parseStrictJson(new Uint8Array(whole.subarray(2, 9)))).toEqual({ a: 1 });
@@ -84,7 +84,7 @@ describe('strict JSON', () => {
 describe('strict JSON refuses', () => {
   it.each([
     ['a duplicate key', '{"a":1,"a":1}'],
-    ['a duplicate key, once escaped', '{"a":1,"\\u0061":2}'],
+    ['a duplicate key of which one is escaped', '{"a":1,"\\u0061":2}'],
     ['a duplicate key in a nested object', '{"x":[[{"y":{"a":1,"b":2,"a":3}}]]}'],
     ['a duplicate __proto__', '{"__proto__":1,"__proto__":2}'],
     ['a duplicate empty key', '{"":1,"":2}'],
@@ -110,7 +110,7 @@ describe('strict JSON refuses', () => {
     expect(codeOf(`{"a":[${text}]}`)).toBe('args.number_unsafe');
   });
 
-  it('an unsafe number, unless rounding is requested', () => {
+  it('a number that a double cannot represent, unless rounding is requested', () => {
     expect(parseStrictJson(bytes('18446744073709551615'), { numbers: 'rounded' })).toBe(2 ** 64);
   });
 
@@ -173,7 +173,7 @@ describe('strict JSON refuses', () => {
     expect(codeOf('{"a":'.repeat(1 << 18))).toBe('args.too_deep');
   });
 
-  it('hostile megabytes in linear time', () => {
+  it('megabytes of hostile text in linear time', () => {
     const started = processorMs();
     codeOf(`[${'9'.repeat(1 << 20)}]`);
     codeOf(`[0.${'0'.repeat(1 << 20)}1]`);
@@ -183,7 +183,7 @@ describe('strict JSON refuses', () => {
     expect(processorMs() - started).toBeLessThan(5_000);
   });
 
-  it('any bytes with its own error only', () => {
+  it('any invalid bytes with no other error than its own', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (input) => {
         codeOf(input);

@@ -31,7 +31,7 @@ function codeOf(act: () => unknown): string {
   }
 }
 
-describe('a built request', () => {
+describe('a request built from a binding', () => {
   it('has each argument in exactly one place', () => {
     expect(build(refund, { payment_id: 'pay 1', amount: 900, dry_run: true, tags: ['a'] })).toEqual(
       {
@@ -43,7 +43,7 @@ describe('a built request', () => {
     );
   });
 
-  it('has a query for arguments of GET, HEAD and DELETE that are not in the path', () => {
+  it('has the arguments of GET, HEAD and DELETE that are not in the path in its query', () => {
     for (const method of ['GET', 'HEAD', 'DELETE']) {
       const binding = { ...refund, method, path: '/v1/payments/{id}' };
       expect(build(binding, { id: 7, 'a b': 'c&d', flag: false })).toEqual({
@@ -55,7 +55,7 @@ describe('a built request', () => {
     }
   });
 
-  it('has a query if the binding declares no body', () => {
+  it('has the arguments in its query if the binding declares no body', () => {
     const binding: Binding = { ...refund, path: '/v1/x', body: 'none' };
     expect(build(binding, { a: '1' })).toMatchObject({
       path: '/v1/x?a=1',
@@ -64,7 +64,7 @@ describe('a built request', () => {
     });
   });
 
-  it('has a form if the binding declares one', () => {
+  it('has a form as its body if the binding declares a form', () => {
     const binding: Binding = { ...refund, path: '/v1/x', body: 'form' };
     expect(build(binding, { a: 'ü&=', b: 2 })).toMatchObject({
       path: '/v1/x',
@@ -78,13 +78,13 @@ describe('a built request', () => {
   });
 
   it.each(['{"payment_id":"p","__proto__":{"a":1}}', '{"payment_id":"p","of":{"__proto__":1}}'])(
-    'is refused with __proto__, which an upstream could merge into an object: %s',
+    'is refused for the argument __proto__, which an upstream could merge into an object: %s',
     (text) => {
       expect(() => build(refund, JSON.parse(text) as JsonObject)).toThrow('__proto__');
     },
   );
 
-  it('omits undefined members', () => {
+  it('omits arguments that are undefined', () => {
     expect(build(refund, { payment_id: 'p', a: undefined }).body).toBe('{}');
   });
 
@@ -110,7 +110,7 @@ describe('a built request', () => {
     expect(codeOf(() => build(refund, args))).toBe(code);
   });
 
-  it('contains only the allowed headers of the agent', () => {
+  it('contains only those headers of the agent that the binding allows', () => {
     const sent = [
       'Accept',
       'text/plain',
@@ -157,7 +157,7 @@ describe('a built request', () => {
     ]);
   });
 
-  it('is refused if a header that is not a list is repeated', () => {
+  it('is refused if a header that permits one value only is repeated', () => {
     const sent = ['X-Tenant', 'a', 'x-tenant', 'b'];
     expect(codeOf(() => build(refund, { payment_id: 'p' }, sent))).toBe('proxy.request_invalid');
   });
@@ -209,7 +209,7 @@ describe('the request that execute sends', () => {
     });
   });
 
-  it('has a query for GET, even if the agent’s own call has a form', () => {
+  it('has the arguments in its query for GET, even if the binding declares a form', () => {
     const upstream = { url: 'http://127.0.0.1:9000', method: 'GET' };
     const built = buildUpstreamRequest({ ...forwarded, body: 'form', upstream }, { a: 'b' });
     expect(built).toMatchObject({ host: '127.0.0.1', port: 9000, path: '/?a=b', body: null });

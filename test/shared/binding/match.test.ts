@@ -15,7 +15,7 @@ function found(bindings: readonly Binding[], method: string, path: string): stri
 }
 
 describe('a bound host', () => {
-  it('is found on the default ports of both schemes and on no other', () => {
+  it('is found on the default ports of HTTP and HTTPS and on no other port', () => {
     const index = compileBindings([http('/a')]);
     expect(index.forHost(host, 443)).toBeDefined();
     expect(index.forHost(host, 80)).toBeDefined();
@@ -64,8 +64,8 @@ describe('a bound host', () => {
   });
 });
 
-describe('several bindings that match a call', () => {
-  it('are resolved to the one with more literal segments', () => {
+describe('a call that several bindings match', () => {
+  it('is assigned to the binding with more literal segments', () => {
     const bindings = [http('/a/{x}'), http('/a/b'), http('/{x}/{y}')];
     expect(found(bindings, 'GET', '/a/b')).toBe('/a/b');
     expect(found(bindings, 'GET', '/a/c')).toBe('/a/{x}');
@@ -75,7 +75,7 @@ describe('several bindings that match a call', () => {
     expect(found(bindings, 'GET', '/a')).toBeUndefined();
   });
 
-  it('are resolved to none if two are equally specific', () => {
+  it('is assigned to no binding if two are equally specific', () => {
     const bindings = [http('/a/{x}'), http('/{x}/b')];
     expect(found(bindings, 'GET', '/a/b')).toBeUndefined();
     expect(found(bindings, 'GET', '/a/c')).toBe('/a/{x}');

@@ -78,11 +78,11 @@ describe('the path of a request', () => {
     '/%2E%2e/',
     '/a%2Fb',
     '/a%5Cb',
-  ])('%s is refused', (path) => {
+  ])('is refused: %s', (path) => {
     expect(codeOf(() => splitPath(path))).toBe('proxy.path_refused');
   });
 
-  it('restores any segment that can be encoded', () => {
+  it('is decoded to the original segments, if they can be encoded', () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: 'binary' }), { minLength: 1, maxLength: 4 }),
@@ -101,7 +101,7 @@ describe('the path of a request', () => {
     );
   });
 
-  it('is either split or refused with one code, for any text', () => {
+  it('is either split into segments or refused with proxy.path_refused, for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (path) => {
         expect(['accepted', 'proxy.path_refused']).toContain(codeOf(() => splitPath(`/${path}`)));

@@ -16,7 +16,7 @@ describe('a resource template', () => {
     ['payment:{id}', {}, undefined],
     ['payment:{id}', { id: '' }, undefined],
     ['payment:{id}', { id: {} }, undefined],
-  ])('%s with %j is filled as %j', (template, args, filled) => {
+  ])('fills %s with %j as %j', (template, args, filled) => {
     expect(fillResource(template, args)).toBe(filled);
   });
 
@@ -26,12 +26,12 @@ describe('a resource template', () => {
       id,
     ]),
     ...['a/../b', '..', './a', 'a/.', 'a\\b', 'a/..:b', 'a\0b'].map((id) => ['file:{+id}', id]),
-  ])('%s is refused for the value %j', (template, id) => {
+  ])('in the form %s is refused for the value %j', (template, id) => {
     expect(() => fillResource(template, { id })).toThrow(ambiguous);
     expect(() => requireResource(template, { id })).toThrow(ambiguous);
   });
 
-  it('gives two sets of arguments the same resource only if the arguments are equal', () => {
+  it('gives different arguments different resources', () => {
     const value = fc.string({ unit: fc.constantFrom(...'a:/.\\-'), minLength: 1, maxLength: 4 });
     const all = fc.record({ kind: value, a: value, b: value });
     const fill = (args: { kind: string; a: string; b: string }) => {

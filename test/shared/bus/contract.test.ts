@@ -82,7 +82,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect((await bus.claim(`${other}${suffix}`, 'jti', 60_000)).status).toBe('claimed');
   });
 
-  it('delivers changes after the load to a follower, and none before it', async () => {
+  it('delivers only changes after the load to a follower', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     await bus.publish(tenant, 'policies', 'before');
@@ -145,7 +145,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(first.told()).toEqual(['a=1']);
   });
 
-  it('delivers to a follower only the sections that it wants', async () => {
+  it('delivers only the requested sections to a follower', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const { seen, follower, told } = recorder({ wants: (name) => name === 'mine' });
@@ -156,7 +156,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(told()).toEqual(['mine=2']);
   });
 
-  it('reports a gap to a follower whose position was trimmed, then the later changes', async () => {
+  it('reports a gap to a follower whose position was trimmed, and then delivers the later changes', async () => {
     const bus = await open(kind, 5);
     const tenant = newTenant();
     await bus.publish(tenant, 'a', '0');
@@ -196,7 +196,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(closed.seen.changes).toEqual([]);
   });
 
-  it('continues after a follower throws, and does not repeat the change', async () => {
+  it('delivers later changes to a follower that threw, and does not repeat the change', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const heard: string[] = [];
@@ -214,7 +214,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(heard).toEqual(['1', '2']);
   });
 
-  it('replaces a section only if it has the expected value', async () => {
+  it('replaces a section only if the section has the expected value', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     expect(await bus.replace(tenant, 'p', { expected: 'x', value: '1' })).toBe(false);
@@ -257,7 +257,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(await bus.replace(tenant, 'brief', { expected: undefined, value: '3' })).toBe(true);
   });
 
-  it('refuses an empty section, because readers could not distinguish it from none', async () => {
+  it('refuses an empty section, because clients could not distinguish it from a missing one', async () => {
     const bus = await open(kind);
     await expect(bus.publish(newTenant(), 'p', '')).rejects.toThrow(TypeError);
   });
@@ -274,7 +274,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect(new Set(results.map(({ epochMs }) => epochMs)).size).toBe(1);
   });
 
-  it('frees a claimed key after its time, and not before', async () => {
+  it('frees a claimed key when its time to live ends, and not before', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     expect(await bus.isTaken(tenant, 'jti')).toBe(false);
@@ -286,7 +286,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.claim(tenant, 'jti', 150)).status).toBe('taken');
   });
 
-  it('returns the time since which claims are stored, which does not change', async () => {
+  it('returns the unchanging time since which claims are stored', async () => {
     const before = Date.now();
     const bus = await open(kind);
     const tenant = newTenant();
@@ -306,7 +306,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.count(tenant, 'time', 60_000, 5)).count).toBe(13);
   });
 
-  it('counts every call within a window, then starts again', async () => {
+  it('counts every call within a window, and starts at zero in the next window', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const counts = await Promise.all(
@@ -323,7 +323,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.count(newTenant(), 'minute', 200)).count).toBe(1);
   });
 
-  it('sends a notification to every subscriber of its topic and to no other', async () => {
+  it('sends a notification to every subscriber of the topic and to no other subscriber', async () => {
     const bus = await open(kind);
     const topic = newTenant();
     const heard: string[] = [];
@@ -337,7 +337,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect(new Set(heard)).toEqual(new Set(['one ping', 'two ping']));
   });
 
-  it('sends nothing to a closed subscription, and continues with the others', async () => {
+  it('sends nothing to a closed subscription, and continues to notify the others', async () => {
     const bus = await open(kind);
     const topic = newTenant();
     const closed: string[] = [];

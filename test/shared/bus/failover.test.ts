@@ -79,8 +79,8 @@ async function answers(bus: Bus): Promise<void> {
   );
 }
 
-describe('after a failover of Redis', () => {
-  it('a passport whose claim was not replicated is refused', async () => {
+describe('the bus after a failover of Redis', () => {
+  it('refuses a passport whose claim was not replicated', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
     // An earlier claim, so that the replica has the epoch and all except the newest writes.
@@ -96,7 +96,7 @@ describe('after a failover of Redis', () => {
     expect(await use(jti, bus)).not.toBe('claimed');
   });
 
-  it('a passport issued afterwards is accepted once, and a used one is refused', async () => {
+  it('accepts a passport that is issued afterwards once, and refuses a passport that was used before', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
     const used = newId('pp', Date.now());
@@ -111,13 +111,13 @@ describe('after a failover of Redis', () => {
     expect([await use(fresh, bus), await use(fresh, bus)]).toEqual(['claimed', 'replayed']);
   });
 
-  it('claims on a replica before its promotion are refused', async () => {
+  it('refuses claims on a replica before its promotion', async () => {
     const pair = await startPair();
     const second = await open(`redis://127.0.0.1:${pair.replica.options.port}`);
     expect(await use(newId('pp', Date.now()), second)).toBe('unavailable');
   });
 
-  it('passports issued before are refused if the server restarted from an older file', async () => {
+  it('refuses earlier passports if the server restarted from an older file', async () => {
     const redis = await startRedis({ persistent: true });
     ending.push(() => redis.stop());
     const bus = await open(redis.url);

@@ -70,13 +70,13 @@ const everyCall = (bus: Bus): readonly (() => Promise<unknown>)[] => [
 ];
 
 describe('an unavailable Redis', () => {
-  it('fails every call within two seconds if it was never reachable', async () => {
+  it('fails every call of the bus within two seconds if it was never reachable', async () => {
     const redis = await start();
     await redis.kill();
     await expectRefusedSoon(everyCall(await open(redis.url)));
   });
 
-  it('fails every call within two seconds if it crashed', async () => {
+  it('fails every call of the bus within two seconds if it crashed', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.ping();
@@ -84,7 +84,7 @@ describe('an unavailable Redis', () => {
     await expectRefusedSoon(everyCall(bus));
   });
 
-  it('fails every call within two seconds if it hangs, and works after it answers', async () => {
+  it('fails every call of the bus within two seconds if it hangs, until it responds again', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.ping();
@@ -102,7 +102,7 @@ describe('an unavailable Redis', () => {
     );
   });
 
-  it('works again after a restart', async () => {
+  it('is used again after its restart', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await redis.restart();
@@ -116,7 +116,7 @@ describe('an unavailable Redis', () => {
     expect(await bus.read('t', 'a')).toBe('1');
   });
 
-  it('does not prevent opening the bus, which works when Redis is available', async () => {
+  it('does not prevent the bus from opening, and is used when it becomes available', async () => {
     const redis = await start();
     await redis.kill();
     const bus = await open(redis.url);
@@ -151,7 +151,7 @@ describe('a follower of Redis', () => {
     expect(seen).toEqual({ told: ['a=2', 'a=3'], gaps: 0 });
   });
 
-  it('gets a gap after a restart that lost the data, then new changes', async () => {
+  it('gets a gap after a restart that lost the data, and then new changes', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -163,7 +163,7 @@ describe('a follower of Redis', () => {
     await until(() => seen.told.includes('a=new'));
   });
 
-  it('gets a gap after Redis was flushed, without any new change', async () => {
+  it('gets a gap after Redis was flushed, even without a new change', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -220,7 +220,7 @@ describe('a follower of Redis', () => {
 });
 
 describe('claims in Redis', () => {
-  it('have a newer epoch after Redis lost its data, so that earlier passports can be refused', async () => {
+  it('get a newer epoch after Redis lost its data, so that earlier passports can be refused', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     const before = await bus.claim('t', 'jti', 60_000);
@@ -233,7 +233,7 @@ describe('claims in Redis', () => {
     expect(after.epochMs).toBeGreaterThan(before.epochMs);
   });
 
-  it('have an epoch from the faster clock if the clock of Redis is behind', async () => {
+  it('have an epoch from the bus’s own clock if the clock of Redis is behind', async () => {
     const redis = await start();
     const ahead = { now: () => Date.now() + 60_000, monotonic: systemClock.monotonic };
     const bus = await openBus({ redisUrl: redis.url, log: silentLog, clock: ahead });
@@ -260,7 +260,7 @@ describe('claims in Redis', () => {
     expect(after.epochMs).toBeGreaterThan(epochMs);
   });
 
-  it('are refused by a full Redis, which evicts none', async () => {
+  it('are refused by a full Redis, and no claim is evicted', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.claim('t', 'jti', 60_000);
@@ -274,7 +274,7 @@ describe('claims in Redis', () => {
 });
 
 describe('the Redis server', () => {
-  it('is reported if its eviction policy may delete claims, and claims are refused', async () => {
+  it('is reported if its eviction policy can delete claims, and claims are refused', async () => {
     const redis = await start({ maxmemoryPolicy: 'allkeys-lru' });
     const { log, errors } = recordingLog();
     const bus = await open(redis.url, log);
@@ -305,7 +305,7 @@ describe('the Redis server', () => {
     await until(() => isClaimed('c'));
   });
 
-  it('is reported differently if it does not answer and if it hides its policy', async () => {
+  it('is reported differently if it does not respond and if it hides its eviction policy', async () => {
     const redis = await start();
     const client = raw(redis);
     expect(await readEviction(client, silentLog)).toEqual({ policy: 'noeviction' });
@@ -316,7 +316,7 @@ describe('the Redis server', () => {
     expect(await readEviction(client, silentLog)).toBe('no answer');
   });
 
-  it('can have a user confined to one tenant, who can use the whole bus for that tenant only', async () => {
+  it('can have a user that can use the whole bus, but for one tenant only', async () => {
     const redis = await start();
     const admin = raw(redis);
     const prefix = 'sallyport:{acme}:*';
@@ -360,7 +360,7 @@ describe('the Redis server', () => {
     expect(new Set([...all, keys.counter('{b}')].map(slotText)).size).toBe(1);
   });
 
-  it('receives its scripts again after it lost them', async () => {
+  it('receives the bus’s scripts again after it lost them', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.claim('t', 'a', 1_000);

@@ -66,7 +66,7 @@ async function failure(promise: Promise<unknown>): Promise<GatewayError> {
   throw new Error('it did not fail as it should', { cause: error });
 }
 
-it('the client writes path, query, body and authorization as the operation declares', async () => {
+it('the client sends path, query, body and authorization as the operation declares', async () => {
   reply(200, '{"ok":true,"new":1}');
   const input = { params: { id: 7, name: 'a/b ?' }, query: { dry: 'yes' }, body: { n: 1 } };
   expect(await client().call(update, input)).toEqual({ ok: true });
@@ -78,7 +78,7 @@ it('the client writes path, query, body and authorization as the operation decla
   });
 });
 
-it('the client requests its authorization for every call', async () => {
+it('the client obtains its authorization anew for every call', async () => {
   reply(200, '{"ok":true}');
   let count = 0;
   const fresh = client({ authorization: async () => `Bearer ${++count}` });
@@ -127,7 +127,7 @@ it.each(['{"ok":"yes"}', '{}', '[]', 'null', '', 'not json'])(
   },
 );
 
-it('the client does not follow a redirect with its key', async () => {
+it('the client does not follow a redirect, to which it would send its key', async () => {
   reply(307, '', { location: `${baseUrl}/elsewhere` });
   const before = seen.length;
   await failure(client().call(list));

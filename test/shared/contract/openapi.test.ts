@@ -54,7 +54,7 @@ describe('the OpenAPI document', () => {
     );
   });
 
-  it('is valid JSON and the same text for the same operations', () => {
+  it('is valid JSON, and identical for identical operations', () => {
     expect(JSON.stringify(documentOf(operations))).toBe(JSON.stringify(document));
     expect(JSON.parse(JSON.stringify(document))).toEqual(document);
   });
@@ -88,7 +88,7 @@ describe('the OpenAPI document', () => {
     expect(document.components.schemas.ApiError).toMatchObject({ required: ['error'] });
   });
 
-  it('declares path parameters as required, and the security each operation needs', () => {
+  it('declares path parameters as required, and the security scheme of each operation', () => {
     const put = document.paths['/v1/runtime/bindings/{name}']?.put;
     expect(put?.parameters).toMatchObject([{ name: 'name', in: 'path', required: true }]);
     expect(put?.security).toEqual([{ apiKey: [] }]);
@@ -99,7 +99,7 @@ describe('the OpenAPI document', () => {
     expect(document.paths['/v1/keys/signing/rotate']?.post?.requestBody?.required).toBe(false);
   });
 
-  it('keeps a success and an error with the same status apart', () => {
+  it('declares every success status, even one that an error also has', () => {
     const odd = operation({
       id: 'odd',
       method: 'POST',

@@ -9,7 +9,7 @@ it('the checksum of an API key equals the published vector', () => {
   expect(isApiKey(known)).toBe(true);
 });
 
-it('generated API keys are recognised and all different', () => {
+it('generated API keys are recognised, and no two are equal', () => {
   const keys = Array.from({ length: 200 }, generateApiKey);
   expect(keys.every(isApiKey)).toBe(true);
   expect(new Set(keys).size).toBe(200);

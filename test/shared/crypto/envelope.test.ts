@@ -28,7 +28,7 @@ describe('AES-256-GCM', () => {
     expect(placeText(place)).toBe('{"id":"cred_1","purpose":"credential","t":"t1","v":1}');
   });
 
-  it('refuses a shortened tag', () => {
+  it('refuses a shortened authentication tag', () => {
     const key = Buffer.alloc(32, 1);
     const { iv, ct, tag } = encryptGcm(key, secret, { aad: 'a' });
     expect(decryptGcm(key, { iv, ct, tag }, 'a')).toEqual(secret);
@@ -37,7 +37,7 @@ describe('AES-256-GCM', () => {
 });
 
 describe('an envelope', () => {
-  it('opens to the sealed bytes, for any bytes', () => {
+  it('opens with the sealed bytes, for any bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
         const opened = openEnvelope(sealEnvelope(bytes, place, wrapping), place, wrapping);
@@ -80,7 +80,7 @@ describe('an envelope', () => {
     ).toThrow();
   });
 
-  it('is never equal to another one for the same bytes', () => {
+  it('is never equal to another envelope of the same bytes', () => {
     const seen = Array.from({ length: 50 }, () => sealEnvelope(secret, place, wrapping));
     expect(new Set(seen.map(({ ct, iv }) => ct + iv)).size).toBe(50);
     expect(new Set(seen.map(({ wrapped_dek }) => wrapped_dek)).size).toBe(50);

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { hmacSha256 } from '../../../shared/crypto/hash.ts';
 
 describe('hmacSha256', () => {
-  it('is the HMAC that OpenSSL computes, for keys of any length up to a block', () => {
+  it('returns the HMAC that OpenSSL computes, for keys of any length up to a block', () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ maxLength: 64 }),

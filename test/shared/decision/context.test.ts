@@ -73,7 +73,7 @@ describe('a resource', () => {
     ['secret/keys:/public/x', { id: 'secret/keys:/public/x' }],
     ['%2Fsecret:/public/x', { id: '%2Fsecret:/public/x' }],
     ['\\\\secret:/public/x', { id: '\\\\secret:/public/x' }],
-  ])('%j is parsed as %j', (resource, parsed) => {
+  ])('is parsed: %j as %j', (resource, parsed) => {
     expect(parseResource(resource)).toEqual(parsed);
   });
 
@@ -83,7 +83,7 @@ describe('a resource', () => {
     });
   });
 
-  it('names no customer if it contradicts the arguments', () => {
+  it('names no customer if its customer differs from that of the arguments', () => {
     const resource = resourceOf({ resource: 'customer:cus_9', args: { customer_id: 'cus_1' } });
     expect(resource).not.toHaveProperty('customer_id');
   });
@@ -95,7 +95,7 @@ describe('a resource', () => {
     '[["cus_9"]]',
     'true',
   ])(
-    'does not match a customer argument of another type, %s, and the decision continues',
+    'names no customer if the customer argument has another type: %s',
     (text) => {
       const args = { customer_id: JSON.parse(text) };
       const resource = resourceOf({ resource: 'customer:cus_9', args });
@@ -103,13 +103,13 @@ describe('a resource', () => {
     },
   );
 
-  it('matches a customer id that is a number', () => {
+  it('matches a customer argument that is a number', () => {
     expect(resourceOf({ resource: 'customer:12', args: { customer_id: 12 } })).toMatchObject({
       customer_id: '12',
     });
   });
 
-  it('takes no customer from a prototype', () => {
+  it('does not read a customer from a prototype', () => {
     const args = JSON.parse('{"__proto__": {"customer_id": "cus_1"}}');
     expect(resourceOf({ args })).not.toHaveProperty('customer_id');
   });

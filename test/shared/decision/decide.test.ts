@@ -103,7 +103,7 @@ function judge(vector: DecisionVector) {
 describe('the stages of a decision', () => {
   const vectors = loadVectors<DecisionVector>('decision/stages.yaml');
 
-  it.each(vectors)('$name', (vector) => {
+  it.each(vectors)('result in the expected verdict: $name', (vector) => {
     const verdict = judge(vector);
     expect([verdict.decision, verdict.reasonCode]).toEqual(vector.gives);
     expect(verdict.enforced).toBe(vector.enforced ?? true);
@@ -126,7 +126,7 @@ describe('the stages of a decision', () => {
 });
 
 describe('the effects of a verdict', () => {
-  it('include a claim that outlives the passport', () => {
+  it('include a claim that lasts longer than the passport', () => {
     const verdict = decide(baseAction, { ...baseState, passport: signedPassport() }, nowMs);
     const { jti, exp } = signedPassport().claims;
     expect(verdict.effects).toEqual([
@@ -135,7 +135,7 @@ describe('the effects of a verdict', () => {
     expect(verdict.passportJti).toBe(jti);
   });
 
-  it('are empty for a passport whose claim is known to be taken, which is a replay', () => {
+  it('are empty for a passport that is known to be claimed, and the verdict is a replay', () => {
     const taken = { ...baseState, passport: signedPassport({}, { use: 'replayed' }) } as const;
     expect(decide(baseAction, taken, nowMs)).toMatchObject({
       decision: 'deny',
@@ -171,7 +171,7 @@ describe('the effects of a verdict', () => {
 });
 
 describe('a verdict', () => {
-  it('contains the hashes and the risk that it depends on', () => {
+  it('contains the hashes and the risk on which it depends', () => {
     const verdict = decide(baseAction, baseState, nowMs);
     expect(verdict).toMatchObject({
       riskTier: 'medium',
@@ -241,7 +241,7 @@ describe('the modes', () => {
     );
   });
 
-  it('let a call proceed in every looser mode if it proceeds in one', () => {
+  it('let a call proceed in every looser mode if the call proceeds in a stricter one', () => {
     fc.assert(
       fc.property(anyMode, anyMode, anyDecision, fc.boolean(), (one, other, given, signed) => {
         const [looser, tighter] = rank(one) <= rank(other) ? [one, other] : [other, one];

@@ -142,7 +142,7 @@ describe('the event of a decision', () => {
     );
   });
 
-  it('leaves out members that have no value', () => {
+  it('omits members without a value', () => {
     const always = [
       'args_digest',
       'args_shape',

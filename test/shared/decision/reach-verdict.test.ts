@@ -146,7 +146,7 @@ describe('reachByStandingGrant', () => {
     expect(calls).toBe(1);
   });
 
-  it('tries the next grant if another caller took the last use', async () => {
+  it('tries the next grant if another caller consumed the last use', async () => {
     const spend = async (approvalId: number) => approvalId === 2;
     const { granted, calls, spent } = await tryGrants([standing(1), standing(2)], { spend });
     expect(granted?.verdict.decision).toBe('allow');

@@ -12,7 +12,7 @@ describe('unknown usage', () => {
   const unknown = { usage: undefined };
 
   it.each(['allow', 'deny', 'require_approval'] as const)(
-    'denies if a rule of the decision %s needs it',
+    'causes a denial if a rule with the decision %s depends on usage',
     (decision) => {
       const { ask } = decider(
         policy([rule('allow'), rule(decision, usage('calls_1h', '>=', 1000))]),
@@ -24,7 +24,7 @@ describe('unknown usage', () => {
     },
   );
 
-  it('denies nothing if no matching rule needs it', () => {
+  it('causes no denial if no matching rule depends on usage', () => {
     const large: PolicyCondition = { path: 'args.amount', operator: '>', value: 10 };
     const { ask } = decider(
       policy([rule('allow'), rule('deny', large, usage('calls_1h', '>', 5))]),
@@ -38,7 +38,7 @@ describe('unknown usage', () => {
     expect(ask({}, nowMs, unknown)).toMatchObject({ decision: 'deny', reasonCode: 'test.r0' });
   });
 
-  it('denies nothing for a policy in monitor or warn', () => {
+  it('causes no denial for a policy in monitor or warn', () => {
     for (const mode of ['monitor', 'warn'] as const) {
       const { ask } = decider(
         policy([rule('allow')]),
@@ -48,7 +48,7 @@ describe('unknown usage', () => {
     }
   });
 
-  it('has no effect in an alternative whose other condition holds', () => {
+  it('has no effect if another alternative of the rule is true', () => {
     const any = { any: [isTool, usage('calls_1h', '<', 5)] };
     const { ask } = decider(policy([{ decision: 'allow', when: any }]));
     expect(ask({}, nowMs, unknown).decision).toBe('allow');
@@ -101,7 +101,7 @@ describe('reaching a verdict with usage', () => {
     return { decideWith, count, spend, claim: async () => 'claimed' as const };
   }
 
-  it('counts once for a passport that is claimed, and not for a used one', async () => {
+  it('counts the call once for a passport that is claimed, and not for a used passport', async () => {
     const book = new UsageBook();
     const at = point(book, async () => true);
     const reached = await Promise.all(
@@ -111,7 +111,7 @@ describe('reaching a verdict with usage', () => {
     expect(new ToolUsage([book.of(tool)]).callsIn1h(nowMs)).toBe(1);
   });
 
-  it('releases a count once, even if it is asked twice', async () => {
+  it('releases a count once, even if it is called twice', async () => {
     const book = new UsageBook();
     const { release } = await reachVerdict(
       { action: baseAction, passport: undefined },

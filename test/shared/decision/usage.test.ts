@@ -13,7 +13,7 @@ describe('a budget of calls in a policy', () => {
     expect(decisions).toEqual(['allow', 'allow', 'allow', 'deny', 'deny']);
   });
 
-  it('is reported with its reset time in next steps and details, and resets then', () => {
+  it('is reported with its reset time in next steps and details, and resets at that time', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 2))]));
     ask({}, nowMs);
     ask({}, nowMs + 5 * minuteMs);
@@ -28,7 +28,7 @@ describe('a budget of calls in a policy', () => {
     expect(ask({}, resetsAtMs).decision).toBe('allow');
   });
 
-  it('in a deny rule gives the rule’s own reason, with the reset time', () => {
+  it('in a deny rule results in the reason of that rule, with the reset time', () => {
     const { ask } = decider(policy([rule('allow'), rule('deny', usage('calls_24h', '>=', 1))]));
     expect(ask().decision).toBe('allow');
     expect(ask()).toMatchObject({
@@ -38,7 +38,7 @@ describe('a budget of calls in a policy', () => {
     });
   });
 
-  it('can require an approval beyond it; such a call is counted when it is granted', () => {
+  it('can require an approval for further calls, which are not counted before they are approved', () => {
     const { ask } = decider(
       policy([rule('allow'), rule('require_approval', usage('calls_1h', '>=', 1))]),
     );
@@ -55,7 +55,7 @@ describe('a budget of calls in a policy', () => {
     expect(ask()).toMatchObject({ decision: 'deny', reasonCode: 'test.r1', resetsAtMs: undefined });
   });
 
-  it('counts a call that is denied but not enforced, and reports the denial', () => {
+  it('counts a call whose denial is not enforced, and reports the denial', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 1))]));
     const monitor = { tenant: { ...baseState.tenant, mode: 'monitor' as const } };
     const verdicts = [1, 2, 3].map(() => ask({}, nowMs, monitor));
@@ -132,7 +132,7 @@ describe('a budget of a sum in a policy', () => {
     expect(ask({}).decision).toBe('allow');
   });
 
-  it('is exact in decimals', () => {
+  it('is exact for decimal fractions', () => {
     const { ask } = decider(policy([rule('allow', usage('sum_24h.amount', '<=', 0.3))]));
     expect([0.1, 0.2, 0.01].map((amount) => ask({ amount }).decision)).toEqual([
       'allow',

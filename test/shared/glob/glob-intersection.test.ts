@@ -76,7 +76,7 @@ describe('the intersection of two globs', () => {
     ['*', '', true],
     ['', 'a*', false],
     ['Notes.*', 'notes.*', false],
-  ])('%s and %s: %s', (one, other, expected) => {
+  ])('exists for %s and %s: %s', (one, other, expected) => {
     expect(meet(one, other)).toBe(expected);
     expect(meet(other, one)).toBe(expected);
   });
@@ -112,7 +112,7 @@ describe('the intersection of two globs', () => {
     );
   });
 
-  it('is found for any two globs of one text', () => {
+  it('is found for any two globs that match the same text', () => {
     const text = fc.string({
       unit: fc.constantFrom('a', 'b', '.', '/', ':'),
       minLength: 1,
@@ -129,7 +129,7 @@ describe('the intersection of two globs', () => {
     );
   });
 
-  it('is never contradicted by a random text of either glob', () => {
+  it('is found whenever a random text of one glob matches the other', () => {
     const fillings = fc.array(
       fc.string({ unit: fc.constantFrom('a', 'b', '.', '/', ':'), maxLength: 5 }),
       { minLength: 1, maxLength: 4 },
@@ -171,7 +171,7 @@ describe('an intersection that exceeds its work budget', () => {
     expect(globsMayIntersect([long], [apart], 'tool')).toBe(false);
   });
 
-  it('exhausts one budget that all pairs share', () => {
+  it('exhausts the one budget of all pairs', () => {
     const many = Array.from({ length: 1_000 }, (_, index) => `${index}*${long}`);
     const budget = { steps: 10_000 };
     expect(
@@ -185,7 +185,7 @@ describe('an intersection that exceeds its work budget', () => {
     expect(budget.steps).toBeLessThanOrEqual(0);
   });
 
-  it('does not prevent finding another certain intersection', () => {
+  it('does not prevent another certain intersection from being found', () => {
     expect(globsCertainlyIntersect(['pay.refund', long], ['pay.*'], 'tool', few())).toBe(true);
   });
 });

@@ -125,7 +125,7 @@ describe('globs', () => {
     expect(processorMs() - before).toBeLessThan(2_000);
   });
 
-  it('match if any of several does', () => {
+  it('match a text if any of several globs matches', () => {
     expect(matchesAnyGlob(['a.b', 'mcp.*'], 'mcp.x', 'tool')).toBe(true);
     expect(matchesAnyGlob([], 'mcp.x', 'tool')).toBe(false);
   });
@@ -150,7 +150,7 @@ describe('the coverage of a glob by another', () => {
     expect(globCovers(general, specific, 'tool')).toBe(expected);
   });
 
-  it('permits no text that the covering glob refuses', () => {
+  it('exists only if the covering glob matches every text of the covered glob', () => {
     fc.assert(
       fc.property(globs, globs, texts, kinds, (general, specific, text, kind) => {
         if (!globCovers(general, specific, kind)) return;
@@ -160,7 +160,7 @@ describe('the coverage of a glob by another', () => {
     );
   });
 
-  it('is denied for a pair that costs more work than is left, and the work is charged first', () => {
+  it('is assumed absent for a pair that costs more than the remaining work, which is charged first', () => {
     const work = { left: 10_000 };
     const spent = wordOperationsOf(() => {
       expect(globCovers(`${'**a*b'.repeat(20)}*c`, `${'**a*'.repeat(40)}c`, 'tool', work)).toBe(
@@ -176,7 +176,7 @@ describe('the coverage of a glob by another', () => {
 });
 
 describe('clamping requested tools to capabilities', () => {
-  it('keeps each glob that one capability covers, once and in order', () => {
+  it('keeps each glob that a capability covers, once and in order', () => {
     expect(
       clampTools(
         ['mcp.pay.refund', 'mcp.pay.*', 'mcp.**', 'crm.read', 'mcp.pay.refund'],
@@ -194,7 +194,7 @@ describe('clamping requested tools to capabilities', () => {
     expect(spent).toBeLessThanOrEqual(clampWorkMax);
   });
 
-  it('returns no tool whose coverage costs more work than is left', () => {
+  it('returns no tool whose coverage costs more than the remaining work', () => {
     expect(clampTools(['mcp.a.b'], ['mcp.*.b'], { left: 10_000 })).toEqual(['mcp.a.b']);
     expect(clampTools(['mcp.a.b'], ['mcp.*.b'], { left: 10 })).toEqual([]);
   });

@@ -73,12 +73,12 @@ describe('the canonical text of an event', () => {
     expect(canonicalEvent(nested, place)).toContain('{"a":{"b":null,"y":[{"c":2,"d":1}]},"z":1}');
   });
 
-  it('has integer-like keys in the order of JCS, not of the JavaScript engine', () => {
+  it('has integer-like keys in the order of JCS, not in that of the JavaScript engine', () => {
     const data = { 9: 'nine', 10: 'ten', a: 1 };
     expect(canonicalEvent({ ...event, data }, place)).toContain('{"10":"ten","9":"nine","a":1}');
   });
 
-  it('differs between tenants, positions and chains', () => {
+  it('differs for different tenants, positions and chains', () => {
     const texts = [
       canonicalEvent(event, place),
       canonicalEvent(event, { ...place, tenantId: 'other' }),

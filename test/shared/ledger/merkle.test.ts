@@ -90,7 +90,7 @@ describe('the Merkle tree', () => {
 });
 
 describe('an inclusion proof', () => {
-  it('verifies for every leaf of every tree, and for no other leaf', () => {
+  it('verifies for its own leaf in trees of every size, and for no other leaf', () => {
     for (let size = 1; size <= 40; size++) {
       const leaves = leavesOf(size);
       const root = treeHash(leaves);
@@ -115,7 +115,7 @@ describe('an inclusion proof', () => {
 });
 
 describe('a consistency proof', () => {
-  it('verifies for every earlier size of a tree, and for no other tree', () => {
+  it('verifies for every earlier size of its tree, and for no other tree', () => {
     for (let size = 1; size <= 32; size++) {
       const leaves = leavesOf(size);
       const root = treeHash(leaves);

@@ -44,7 +44,7 @@ describe('a checkpoint', () => {
     expect(verifyInclusion({ leaf, index: 2, size: 3, root: tree.root() }, proof)).toBe(true);
   });
 
-  it('opens with the key that signed it, for the ledger that it names', () => {
+  it('opens with the key that signed it, for its own ledger only', () => {
     const other = generateSigningKey().publicJwk;
     const opened = openCheckpoint(note, [other, key.publicJwk], origin);
     expect(opened).toEqual({
@@ -114,7 +114,7 @@ describe('a note', () => {
     expect(openNote(`${note}${false_}\n`, [parseVkey(vkey)])).toBeDefined();
   });
 
-  it('does not accept a cosignature as the ledger’s signature, or the reverse', () => {
+  it('does not accept a cosignature as the ledger’s signature, nor the ledger’s signature as a cosignature', () => {
     const asLog = parseVkey(vkeyOf(name, witness.publicJwk));
     const cosigned = `${note}${cosign(text, { name, key: witness, timeSeconds: 1 })}\n`;
     expect(openNote(cosigned, [asLog])).toBeUndefined();
@@ -133,7 +133,7 @@ describe('a note', () => {
     expect(parseNote(broken)).toBeUndefined();
   });
 
-  it('has verifier keys with a hash over name and key', () => {
+  it('has verifier keys that contain a hash of name and key', () => {
     expect(parseVkey(vkey).keyHash).toEqual(
       hash(
         'sha256',

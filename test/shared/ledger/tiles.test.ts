@@ -61,7 +61,7 @@ describe('the root of a subtree computed from tiles', () => {
     );
   });
 
-  it('reads only hashes of stored tiles, less than a tile for each level and full subtree', () => {
+  it('needs only hashes of stored tiles, fewer than one tile for each level and full subtree', () => {
     fc.assert(
       fc.property(size, (total) => {
         for (const span of spansOf({ start: 0, end: total })) {
@@ -72,7 +72,7 @@ describe('the root of a subtree computed from tiles', () => {
     );
   });
 
-  it('reads a few hundred hashes for two billion leaves', () => {
+  it('needs a few hundred hashes for two billion leaves', () => {
     const total = 2_000_000_000;
     const ranges = [...inclusionRanges(1_234_567_890, total), { start: 0, end: total }];
     const hashes = ranges.flatMap(spansOf).map(({ start, end }) => end - start);
@@ -87,13 +87,13 @@ describe('the path of a tile', () => {
     [999, '999'],
     [1_000, 'x001/000'],
     [1_234_067, 'x001/x234/067'],
-  ])('for index %i is %s', (index, path) => {
+  ])('of index %i is %s', (index, path) => {
     expect(tilePath(index)).toBe(path);
     expect(parseTilePath(path)).toEqual({ index, width: 256 });
     expect(parseTilePath(`${path}.p/3`)).toEqual({ index, width: 3 });
   });
 
-  it('is parsed back to every index', () => {
+  it('is parsed to its index, for every index', () => {
     fc.assert(
       fc.property(
         fc.nat({ max: 999_999_999_999 }),

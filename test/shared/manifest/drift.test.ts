@@ -71,7 +71,7 @@ describe('drift of an input schema', () => {
     expect(changes.map(({ kind, path }) => [kind, path])).toEqual(vector.changes);
   });
 
-  it.each(vectors)('is material except for narrowing: $name', (vector) => {
+  it.each(vectors)('is material unless it only narrows the schema: $name', (vector) => {
     const drifts = classifyDrift(
       manifestOf({ inputSchema: vector.before }),
       manifestOf({ inputSchema: vector.after }),
@@ -135,7 +135,7 @@ describe('the approval status of a tool after a new version', () => {
   );
   const standing = { manifestHash: 'h1', approvedHash: 'h1', approvalStatus: 'approved' } as const;
 
-  it.each(['low', 'medium'] as const)('is approved for a first manifest of %s risk', (riskTier) => {
+  it.each(['low', 'medium'] as const)('is approved for the first manifest of %s risk', (riskTier) => {
     expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toEqual({
       approvalStatus: 'approved',
       approvedHash: 'h1',
@@ -144,7 +144,7 @@ describe('the approval status of a tool after a new version', () => {
   });
 
   it.each(['high', 'critical'] as const)(
-    'is pending for a first manifest of %s risk',
+    'is pending for the first manifest of %s risk',
     (riskTier) => {
       expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toMatchObject({
         approvalStatus: 'pending_approval',
@@ -170,7 +170,7 @@ describe('the approval status of a tool after a new version', () => {
     });
   });
 
-  it('remains approved after pure narrowing', () => {
+  it('remains approved if the schema was only narrowed', () => {
     expect(nextStatus({ hash: 'h2', riskTier: 'low', standing, drifts: narrower })).toMatchObject({
       approvalStatus: 'approved',
       approvedHash: 'h2',

@@ -39,7 +39,7 @@ describe('normalising a manifest', () => {
     expect(riskTierOf(manifest)).toBe('medium');
   });
 
-  it('registers a bundle of several tools under its own name only', () => {
+  it('registers a bundle of several tools under the name of the bundle only', () => {
     expect(parseManifest({ name: 'bundle', tools: [{ name: 'a' }, { name: 'b' }] }).name).toBe(
       'bundle',
     );
@@ -143,7 +143,7 @@ describe('the hashes of a manifest', () => {
     }
   });
 
-  it('are equal for equal manifests only', () => {
+  it('are equal if and only if the manifests are equal', () => {
     const value = fc.jsonValue({ maxDepth: 2 }).map((json) => JSON.parse(JSON.stringify(json)));
     const hashOf = (extra: unknown) => manifestHash(parseManifest({ name: 'x', extra: [extra] }));
     fc.assert(
@@ -156,16 +156,16 @@ describe('the hashes of a manifest', () => {
 });
 
 describe('detecting a renamed tool', () => {
-  it('succeeds for the same tool with another name', () => {
+  it('finds the same tool under another name', () => {
     expect(sameButName(full, { ...full, name: 'mcp.payments.refund_v2' })).toBe(true);
   });
 
-  it('fails for the same name, and for a tool with another description', () => {
+  it('finds no renamed tool for the same name, or for another description', () => {
     expect(sameButName(full, { ...full })).toBe(false);
     expect(sameButName(full, { ...full, name: 'y', description: 'Pays.' })).toBe(false);
   });
 
-  it('fails for two tools that have only a name', () => {
+  it('finds no renamed tool if both tools have only a name', () => {
     expect(sameButName({ name: 'a' }, { name: 'b', description: '' })).toBe(false);
   });
 });

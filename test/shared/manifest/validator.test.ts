@@ -127,12 +127,12 @@ describe('an invalid schema denies every call', () => {
     expect(schemaProblem(schema)).toBeDefined();
   });
 
-  it('because of infinite references, without an exception', () => {
+  it('because of infinite references, without throwing an exception', () => {
     expect(argsValidator({ $dynamicRef: '#x' })({})).toMatch(/inputSchema/);
     expect(argsValidator({ allOf: [{ $ref: '#' }] })({})).toMatch(/inputSchema/);
   });
 
-  it('but not because two tools use the same ids', () => {
+  it('but a valid schema does not, even if another tool’s schema has the same ids', () => {
     const one = { $id: 'same', properties: { a: { $id: 'inner', type: 'string' } } };
     const other = { $id: 'same', properties: { a: { $id: 'inner', type: 'number' } } };
     expect(argsValidator(one)({ a: 'x' })).toBeUndefined();

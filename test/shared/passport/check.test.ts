@@ -5,7 +5,7 @@ import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
 
 describe('checking a passport', () => {
-  it.each(loadVectors<CheckVector>('passport/checks.yaml'))('$name', (vector) => {
+  it.each(loadVectors<CheckVector>('passport/checks.yaml'))('has the expected result: $name', (vector) => {
     const passport = signedPassport(vector.claims, vector.passport);
     const target = {
       tenantId: 'acme',
@@ -22,7 +22,7 @@ describe('checking a passport', () => {
     for (const { message } of failures) expect(message).toMatch(/\.$/);
   });
 
-  it('reports the agent’s capabilities as the cause if they lack the tool', () => {
+  it('reports the agent’s capabilities as the cause if the tool is not among them', () => {
     const passport = signedPassport({ allowed_tools: ['payments.*'] });
     const action = { ...baseAction, tool: 'mcp.crm.lookup' };
     const target = { tenantId: 'acme', audience: 'gateway://agents', nowMs, action };
@@ -46,12 +46,12 @@ describe('checking a passport', () => {
   it.each([
     ['malformed', 'form', 'passport.malformed'],
     ['signature_invalid', 'signature', 'passport.signature_invalid'],
-  ] as const)('fails exactly one check if the passport is %s', (form, check, reason_code) => {
+  ] as const)('reports exactly one failed check if the passport is %s', (form, check, reason_code) => {
     const failures = passportFailures({ form, detail: 'x' }, { tenantId: 'acme', nowMs });
     expect(failures).toMatchObject([{ check, reason_code }]);
   });
 
-  it('reports an invalid time in a passport without an exception', () => {
+  it('reports an invalid time in a passport without throwing an exception', () => {
     const passport = signedPassport({ exp: Number.MAX_SAFE_INTEGER, nbf: Number.MAX_SAFE_INTEGER });
     expect(passportFailures(passport, { tenantId: 'acme', nowMs })).toMatchObject([
       { reason_code: 'passport.not_yet_valid' },

@@ -16,7 +16,7 @@ interface ConstraintVector {
 }
 
 describe('the constraints of a passport', () => {
-  it.each(loadVectors<ConstraintVector>('passport/constraints.yaml'))('$name', (vector) => {
+  it.each(loadVectors<ConstraintVector>('passport/constraints.yaml'))('have the expected result: $name', (vector) => {
     const { constraints, args, resource = 'payment:pay_1', fails } = vector;
     const failure = firstPassportFailure(signedPassport({ resource_constraints: constraints }), {
       tenantId: 'acme',
@@ -45,7 +45,7 @@ describe('the permitted recipients of a passport', () => {
 
   it.each(
     loadVectors<{ name: string; args: JsonObject; inside: boolean }>('passport/recipients.yaml'),
-  )('$name: inside is $inside', ({ args, inside }) => {
+  )('include the recipients of the call, or not: $name, $inside', ({ args, inside }) => {
     expect(externalRecipient(args, allowed) === undefined).toBe(inside);
   });
 

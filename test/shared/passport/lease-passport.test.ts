@@ -11,7 +11,7 @@ import { baseClaims, nowMs } from '../fixtures.ts';
 const lease = { ...baseClaims, lease_size: 3 };
 
 describe('a lease', () => {
-  it('has a jti for each use that contains the jti of the lease', () => {
+  it('has a jti for each use, which contains the jti of the lease', () => {
     const uses = [0, 1, 2].map((n) => leasePassport(lease, n).jti);
     expect(uses).toEqual([0, 1, 2].map((n) => `${lease.jti}.${n}`));
     expect(uses.map(revocationId)).toEqual([lease.jti, lease.jti, lease.jti]);
@@ -23,13 +23,13 @@ describe('a lease', () => {
     );
   });
 
-  it('is required for numbered uses', () => {
+  it('is the only kind of passport with numbered uses', () => {
     expect(() => leasePassport(baseClaims, 0)).toThrow(
       expect.objectContaining({ code: 'passport.lease_exhausted' }),
     );
   });
 
-  it('is revoked with all of its uses, and no others', () => {
+  it('is revoked with all of its uses, but no other passport is revoked', () => {
     const revoked = new Set([lease.jti]);
     expect(isRevoked(`${lease.jti}.2`, revoked)).toBe(true);
     expect(isRevoked(lease.jti, revoked)).toBe(true);
@@ -37,7 +37,7 @@ describe('a lease', () => {
     expect(isRevoked('pp_other', revoked)).toBe(false);
   });
 
-  it('can have one use revoked alone', () => {
+  it('can have a single use revoked', () => {
     const revoked = new Set([`${lease.jti}.1`]);
     expect(isRevoked(`${lease.jti}.1`, revoked)).toBe(true);
     expect(isRevoked(`${lease.jti}.2`, revoked)).toBe(false);
@@ -52,7 +52,7 @@ describe('single use across a loss of claims', () => {
     expect(issuedBeforeEpoch(jti, nowMs - 1)).toBe(false);
   });
 
-  it('is decided by the age of the lease for its uses', () => {
+  it('depends on the age of the lease for the uses of a lease', () => {
     expect(issuedBeforeEpoch(`${newId('pp', nowMs)}.5`, nowMs - 1)).toBe(false);
   });
 

@@ -30,7 +30,7 @@ describe('reading a passport', () => {
     expect(await formOf(token)).toBe('signed');
   });
 
-  it('succeeds after a key rotation, while the key is published', () => {
+  it('succeeds after a key rotation, while the old key is published', () => {
     const newKey = generateSigningKey();
     const both = verificationKeys([newKey.publicJwk, key.publicJwk]);
     expect(readPassport(signPassport(baseClaims, key), both).form).toBe('signed');
@@ -61,20 +61,20 @@ describe('reading a passport', () => {
     expect(await formOf(`${header}.${body}.AA`)).toBe('signature_invalid');
   });
 
-  it('does not verify a passport of an unknown key, with any kid', async () => {
+  it('rejects a passport that is signed with an unknown key, whatever its kid', async () => {
     const stranger = generateSigningKey();
     expect(await formOf(signPassport(baseClaims, stranger))).toBe('signature_invalid');
     const disguised = { ...stranger, kid: key.kid };
     expect(await formOf(signPassport(baseClaims, disguised))).toBe('signature_invalid');
   });
 
-  it('rejects a signature for another purpose', async () => {
+  it('rejects a signature of a key for another purpose', async () => {
     for (const typ of ['JWT', 'sallyport-section+jws', '']) {
       expect(await formOf(sign(baseClaims, typ))).toBe('malformed');
     }
   });
 
-  it('accepts no ES256 key among the passport keys', () => {
+  it('ignores an ES256 key among the passport keys', () => {
     const teamKey = generateSigningKey('ES256');
     const token = sign(baseClaims, passportType, teamKey);
     expect(readPassport(token, verificationKeys([teamKey.publicJwk]))).toMatchObject({
@@ -95,7 +95,7 @@ describe('reading a passport', () => {
     expect(await formOf(sign({ ...baseClaims, ...claims }))).toBe('malformed');
   });
 
-  it('accepts a lease that lives longer than an hour', async () => {
+  it('accepts a lease with a lifetime of more than an hour', async () => {
     expect(await formOf(sign({ ...baseClaims, lease_size: 5, exp: baseClaims.iat + 7200 }))).toBe(
       'signed',
     );

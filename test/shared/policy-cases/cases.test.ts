@@ -61,7 +61,7 @@ cases:
     expect(results.filter(({ passed }) => !passed)).toEqual([]);
   });
 
-  it('evaluates a context as given', () => {
+  it('evaluates a given context unchanged', () => {
     const [result] = run(`
 cases:
   - name: staging
@@ -71,7 +71,7 @@ cases:
     expect(result?.passed).toBe(true);
   });
 
-  it('reports every field that differs, and compares the reason only if it is stated', () => {
+  it('reports every field that differs, and compares the reason only if the case states one', () => {
     const [result, other] = run(`
 cases:
   - name: wrong

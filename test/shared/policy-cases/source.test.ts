@@ -43,7 +43,7 @@ rules:
     expect(one.definition).toEqual(policy());
   });
 
-  it('reads numbers as in JSON, and words as text', () => {
+  it('reads numbers as in JSON, and unquoted words as text', () => {
     expect(read('[1, -0.5, 1e3, true, null, ~, abc, 1.2.3, 2026-11-21, "no", \'0x1f\']')).toEqual([
       1,
       -0.5,

@@ -19,13 +19,13 @@ const from = (...keys: readonly (typeof first)[]) => ({
 });
 
 describe('a succession of keys', () => {
-  it('leads from any key in it to the last', () => {
+  it('leads from any of its keys to the last key', () => {
     expect(followSuccession(line, from(first))?.kid).toBe(third.kid);
     expect(followSuccession(line, from(second))?.kid).toBe(third.kid);
     expect(followSuccession(line, from(first, second))?.kid).toBe(third.kid);
   });
 
-  it('leads nowhere from its end, from a key outside it, or if it is empty', () => {
+  it('does not lead from its last key or from an unknown key, or if the succession is empty', () => {
     expect(followSuccession(line, from(third))).toBeUndefined();
     expect(followSuccession(line, from(thief))).toBeUndefined();
     expect(followSuccession([], from(first))).toBeUndefined();
@@ -43,7 +43,7 @@ describe('a succession of keys', () => {
       signSuccession('other', first, thief.publicJwk),
     ],
     [
-      'a section instead',
+      'a signed section',
       signSection({ tenant: 'acme', section: 'keys', version: 1, body: {} }, first),
     ],
     ['malformed', 'open sesame'],

@@ -75,7 +75,7 @@ const bodies: { readonly [Name in keyof SectionBodies]: SectionBodies[Name] } = 
 const names = Object.keys(bodies) as (keyof SectionBodies)[];
 
 describe('a signed section', () => {
-  it.each(names)('%s is read as it was signed', (section) => {
+  it.each(names)('is read as it was signed: %s', (section) => {
     const body = bodies[section];
     const token = signSection({ tenant: 'acme', section, version: 3, body }, key);
     expect(openSection(token, keys, { tenant: 'acme', section })).toEqual({
@@ -186,13 +186,13 @@ describe('a signed section', () => {
     ],
     ['a quantifier of a policy', (text: string) => text.replace('"all":', '"most":')],
     ['a condition of a policy', (text: string) => text.replace('"reason":', '"until":1,"reason":')],
-  ])('with %s that the reader does not know is rejected as a whole', (_what, edit) => {
+  ])('with %s that the sidecar does not know is rejected as a whole', (_what, edit) => {
     const body = JSON.parse(edit(JSON.stringify(bodies.policies)));
     const token = signSection({ tenant: 'acme', section: 'policies', version: 1, body }, key);
     expect(openSection(token, keys, { tenant: 'acme', section: 'policies' }).ok).toBe(false);
   });
 
-  it('can be far longer than a token from an agent', () => {
+  it('can be much longer than a token from an agent', () => {
     const { policies } = bodies.policies;
     const many = Array.from({ length: 2_000 }, (_, id) => ({ ...policies[0], id }));
     const body = { policies: many };
@@ -201,7 +201,7 @@ describe('a signed section', () => {
     expect(openSection(token, keys, { tenant: 'acme', section: 'policies' }).ok).toBe(true);
   });
 
-  it('is rejected without an exception for any text on the bus', () => {
+  it('is rejected, without an exception, if it is arbitrary text', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json(), fc.base64String()), (text) => {
         expect(openSection(text, keys, expected).ok).toBe(false);

@@ -38,7 +38,7 @@ function lookup(guard: ReturnType<typeof createGuard>, host: string, all = true)
 }
 
 describe('a host name', () => {
-  it('is refused if any of its addresses is', async () => {
+  it('is refused if any of its addresses is refused', async () => {
     const { resolve } = resolver({
       'mixed.example': [['8.8.8.8', '127.0.0.1']],
       'mixed6.example': [['8.8.8.8', '::1']],
@@ -63,12 +63,12 @@ describe('a host name', () => {
     },
   );
 
-  it('without an address fails like an unknown name', async () => {
+  it('without an address fails like an unknown host name', async () => {
     const guard = createGuard({ allowPrivate: [], resolve: resolver({}).resolve });
     await expect(lookup(guard, 'nowhere.example')).rejects.toMatchObject({ code: 'ENOTFOUND' });
   });
 
-  it('is resolved to the form that the socket requested', async () => {
+  it('is resolved to one address or to a list, as the socket requests', async () => {
     const { resolve } = resolver({ 'ok.example': [['8.8.8.8', '1.1.1.1']] });
     const guard = createGuard({ allowPrivate: [], resolve });
     expect(await lookup(guard, 'ok.example', false)).toBe('8.8.8.8');
@@ -147,7 +147,7 @@ describe('Sallyport’s own ports', () => {
 });
 
 describe('a socket', () => {
-  it('to a literal address is checked, too', async () => {
+  it('to an IP address without a host name is checked, too', async () => {
     const server = createServer();
     const port = await listening(server, cleanup);
     const guard = createGuard({ allowPrivate: [] });

@@ -214,7 +214,7 @@ const judged = edges.flatMap(([, addresses]) =>
 );
 
 describe('the edges of a range', () => {
-  it.each(edges)('%s are judged as listed', (_range, expected) => {
+  it.each(edges)('are judged as listed: %s', (_range, expected) => {
     const found = expected.map((one) => {
       const [address = ''] = one.split(' ');
       return `${address} ${strict.refusal(address) ?? 'public'}`;
@@ -222,7 +222,7 @@ describe('the edges of a range', () => {
     expect(found).toEqual(expected);
   });
 
-  it.each(judged)('%s (%s) can be allowed unless it is metadata or link-local', (address, kind) => {
+  it.each(judged)('can be allowed unless they are metadata or link-local: %s (%s)', (address, kind) => {
     const always = ['metadata', 'link-local'].includes(kind) ? kind : undefined;
     expect(lenient.refusal(address)).toBe(always);
   });
@@ -237,7 +237,7 @@ const ipv4Edges = judged
   .map(([address, kind]) => ({ octets: address.split('.').map(Number), address, kind }));
 
 describe('an IPv4 address inside an IPv6 address', () => {
-  it.each(ipv4Edges)('is judged like $address itself, $kind', ({ octets, kind }) => {
+  it.each(ipv4Edges)('is judged like the IPv4 address itself: $address, $kind', ({ octets, kind }) => {
     const inside = hex(octets);
     const routed = [`::ffff:${inside}`, `::ffff:0:${inside}`, `64:ff9b::${inside}`];
     for (const address of [...routed, `2002:${inside}::1`, `2606:4700::5efe:${inside}`]) {
@@ -245,7 +245,7 @@ describe('an IPv4 address inside an IPv6 address', () => {
     }
   });
 
-  it.each(ipv4Edges)('is judged like $address, or is reserved if that is public', (edge) => {
+  it.each(ipv4Edges)('is reserved if the IPv4 address is public, and otherwise judged like that address: $address', (edge) => {
     const { octets, kind } = edge;
     const inside = hex(octets);
     const client = hex(octets.map((octet) => 255 - octet));
@@ -256,8 +256,8 @@ describe('an IPv4 address inside an IPv6 address', () => {
   });
 });
 
-describe('an exception of one family', () => {
-  it('does not open the other', () => {
+describe('an exception for one IP version', () => {
+  it('does not apply to the other IP version', () => {
     expect(addressRules(['::/0']).refusal('10.0.0.1')).toBe('private');
     expect(addressRules(['::/0']).refusal('::ffff:10.0.0.1')).toBe('private');
     expect(addressRules(['0.0.0.0/0']).refusal('fd00::1')).toBe('private');

@@ -78,7 +78,7 @@ describe('the address guard', () => {
     expect(lenient.refusal(address)).toMatch(/metadata|link-local/);
   });
 
-  it('allows only the range of an exception', () => {
+  it('allows only the ranges of its exceptions', () => {
     const rules = addressRules(['10.1.0.0/16', '::1/128']);
     expect(rules.refusal('10.1.2.3')).toBeUndefined();
     expect(rules.refusal('::1')).toBeUndefined();
@@ -98,7 +98,7 @@ describe('an allowed range in CIDR form', () => {
     '10.0.0.0/8/8',
     '/8',
     '1.2.3.4/-1',
-  ])('refuses %j with a message that shows the form', (text) =>
+  ])('is refused with an example if it is malformed: %j', (text) =>
     expect(() => cidr(text)).toThrow(/is not a CIDR range such as/),
   );
 

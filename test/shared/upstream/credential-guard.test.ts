@@ -112,7 +112,7 @@ describe('a response that contains the secret is cut', () => {
     ['HTML entities', 'pässwörd 🔑&lt;&amp;&quot;'],
     ['numeric HTML entities', 'p&#228;ssw&#xF6;rd &#128273;&LT;&#38;&#34;'],
     ['form encoding', 'p%C3%A4ssw%c3%b6rd+%F0%9F%94%91%3C%26%22'],
-  ])('with a secret beyond ASCII, encoded by %s', (_what, spelled) => {
+  ])('with a non-ASCII secret, encoded by %s', (_what, spelled) => {
     const bytes = Buffer.from(`<p>${spelled}</p>`);
     for (const size of [1, 2, 7, 1000]) {
       expect(pass(reflectionFilter(['pässwörd 🔑<&"']), split(bytes, size)).cut).toBe(true);
@@ -197,7 +197,7 @@ describe('a compressed body without a Content-Encoding', () => {
       }
     });
 
-    it.each([text, binary])('is cut if it ends after the secret: %j', (headers) => {
+    it.each([text, binary])('is cut if it ends early, but after the secret: %j', (headers) => {
       const bytes = pack(Buffer.concat([Buffer.from(secret), random.subarray(0, 4000)]));
       const broken = bytes.subarray(0, bytes.length - 5);
       expect(pass(reflectionFilter([secret]), split(broken, 700), headers).cut).toBe(true);
@@ -222,7 +222,7 @@ describe('a compressed body without a Content-Encoding', () => {
   });
 
   it.each(['x', 'x^2 + y^2', '(', 'x^2 + y^2 = z^2, '.repeat(500), '\x1f', '\x1f\x8b'])(
-    'is distinguished from text with a similar start, which is forwarded: %j',
+    'does not include text with a similar start, which is forwarded: %j',
     (body) => {
       for (const size of [1, 2, 3, 5000]) {
         const bytes = Buffer.from(body, 'latin1');
@@ -281,7 +281,7 @@ describe('a response without the secret', () => {
     );
   });
 
-  it('is distinguished from any text that contains a secret, split anywhere', () => {
+  it('does not include text with any encoding of a secret, split anywhere', () => {
     const any = fc.string({ minLength: 4, maxLength: 30 });
     const spell = fc.constantFrom<(value: string) => string>(
       (value) => value,
@@ -309,7 +309,7 @@ describe('a response without the secret', () => {
     );
   });
 
-  it('is distinguished from any spelling of a secret’s characters, split at every byte', () => {
+  it('does not include any escaped spelling of a secret, split at every byte', () => {
     const spellings = [
       (one: string) => one,
       (one: string) => one.toUpperCase(),
@@ -350,12 +350,12 @@ describe('a response without the secret', () => {
     );
   });
 
-  it('may contain a short secret in another case', () => {
+  it('may contain a short secret in different letter case', () => {
     expect(pass(reflectionFilter(['admin']), [Buffer.from('Admin')]).cut).toBe(false);
     expect(pass(reflectionFilter(['admin']), [Buffer.from('an admin')]).cut).toBe(true);
   });
 
-  it('is forwarded event by event, and only a possible start of the secret is delayed', () => {
+  it('is forwarded without delay, except for a possible start of the secret', () => {
     const filter = reflectionFilter([secret]);
     filter.head(200, { 'content-type': 'text/event-stream' });
     const event = Buffer.from('data: {"a":1}\n\n');
@@ -364,7 +364,7 @@ describe('a response without the secret', () => {
     expect(filter.chunk?.(Buffer.from('ater\n\n'), false)).toEqual(Buffer.from('sk_later\n\n'));
   });
 
-  it('is scanned for its first MiB only if it is binary', () => {
+  it('is scanned only within its first MiB if it is binary', () => {
     const headers = { 'content-type': 'application/octet-stream' };
     const mebi = Buffer.alloc(1024 * 1024, 'x');
     expect(pass(reflectionFilter([secret]), [Buffer.from(secret), mebi], headers).cut).toBe(true);
@@ -372,7 +372,7 @@ describe('a response without the secret', () => {
     expect(pass(reflectionFilter([secret]), [mebi, Buffer.from(secret)]).cut).toBe(true);
   });
 
-  it('is not scanned if there is no secret', () => {
+  it('is not scanned if no secret is given', () => {
     expect(reflectionFilter([]).head(200, text)).toBe('pass');
     expect(reflectionFilter(['']).head(200, text)).toBe('pass');
   });

@@ -26,7 +26,7 @@ describe('a header sent to the upstream', () => {
     expect(outboundHeaders([name, 'x', 'Accept', 'y'])).toEqual(['Accept', 'y']);
   });
 
-  it('is removed if Connection names it, in any spelling', () => {
+  it('is removed if Connection lists the header, in any spelling', () => {
     const raw = [
       'X-A',
       '1',
@@ -42,7 +42,7 @@ describe('a header sent to the upstream', () => {
     expect(outboundHeaders(raw)).toEqual(['X-C', '3']);
   });
 
-  it('is kept if it describes the body, even if Connection names it', () => {
+  it('is kept if it describes the body, even if Connection lists the header', () => {
     const raw = [
       'Connection',
       'content-type, content-encoding',
@@ -54,7 +54,7 @@ describe('a header sent to the upstream', () => {
     expect(outboundHeaders(raw)).toEqual(raw.slice(2));
   });
 
-  it('keeps its order, case and repetition otherwise', () => {
+  it('is otherwise sent in its original order, case and number', () => {
     const raw = ['X-B', '1', 'Cookie', 'a=1', 'x-b', '2', 'cookie', 'b=2'];
     expect(outboundHeaders(raw)).toEqual(raw);
   });
@@ -74,13 +74,13 @@ describe('a header returned to the agent', () => {
     expect(inboundHeaders([name, 'x', 'Date', 'y'], true)).toEqual(['Date', 'y']),
   );
 
-  it('Content-Length is kept only if it states the length of the body', () => {
+  it('is removed if it is a Content-Length that differs from the length of the body', () => {
     expect(inboundHeaders(['Content-Length', '1'], true)).toEqual(['Content-Length', '1']);
     expect(inboundHeaders(['Content-Length', '1'], false)).toEqual([]);
   });
 });
 
-it('exactly the hop-by-hop headers are removed, for any headers', () => {
+it('for any headers, exactly the hop-by-hop headers are removed', () => {
   const name = fc.constantFrom(
     'A',
     'b',

@@ -63,7 +63,7 @@ describe('injecting a credential', () => {
     ).toEqual(['Accept', '*/*', ...expected]);
   });
 
-  it('removes all values that the agent sent in its place', () => {
+  it('removes all values of the agent for the same header or parameter', () => {
     const headers = ['AUTHORIZATION', 'Bearer mine', 'X', '1', 'authorization', 'Basic x'];
     expect(injectCredential(outgoing('/', headers), held('s3', { in: 'bearer' })).headers).toEqual([
       'X',
@@ -154,7 +154,7 @@ describe('injecting a credential refuses', () => {
     }
   });
 
-  it('with a message that does not contain the secret', () => {
+  it('its input with a message that does not contain the secret', () => {
     expect(() => injectCredential(outgoing('/'), held('top\nsecret', { in: 'bearer' }))).toThrow(
       expect.not.objectContaining({ message: expect.stringContaining('secret\n') }),
     );

@@ -27,7 +27,7 @@ it.each<[JsonValue | undefined, number]>([
   [{ value: 20 }, 0],
   [1e300, amountMax],
   ['9e999', amountMax],
-])('%j adds %d to a sum', (value, amount) => {
+])('the value %j adds %d to a sum', (value, amount) => {
   expect(amountOf(value)).toBe(amount);
 });
 
@@ -70,7 +70,7 @@ const event = (data: EvidenceEvent['data'], more: Partial<EvidenceEvent> = {}): 
   ...more,
 });
 
-it('an event counts one call, and each of its values once', () => {
+it('an event counts as one call, and each of its values counts once', () => {
   const at = { agentId: '7', tool: 'pay', minute: 29_919_480, source: 'sidecar:s/run_1' };
   expect(tallyOf(event({ usage: { amount: 5 }, usage_run: 'run_1' }))).toEqual([
     { ...at, path: '', amount: 1 },

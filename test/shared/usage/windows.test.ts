@@ -62,7 +62,7 @@ const calls = fc.array(call, { maxLength: 60 });
 const moment = fc.integer({ min: -hourMs, max: 90 * hourMs }).map((ms) => startMs + ms);
 
 describe('windows of minute buckets', () => {
-  it('count the same as a list of all calls, in any order from any source', () => {
+  it('give the same counts as a list of all calls, in any order and from any source', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const counted = all.filter(({ isGivenBack }) => !isGivenBack);
@@ -92,7 +92,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('change at whole minutes only, and are empty from the time that they report', () => {
+  it('change at whole minutes only, and are empty from the reset time that they report', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const usage = usageOf(all);
@@ -107,7 +107,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('can be read at any time without being changed', () => {
+  it('are not changed by reading, at any time', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const book = new UsageBook();

@@ -38,7 +38,7 @@ export function describeAccess(routes: readonly Route[], harness: AccessHarness)
 }
 
 function describeOpen(operation: AnyOperation, { api }: AccessHarness): void {
-  it('answers without an API key, and never asks for one', async () => {
+  it('responds without an API key, and never requires one', async () => {
     const answer = await call(api(), operation, {});
     expect(answer.body?.reason_code).not.toBe('auth.missing_key');
     expect(answer.body?.reason_code).not.toBe('auth.invalid_key');
@@ -57,8 +57,8 @@ function describeStrangers(operation: AnyOperation, { api }: AccessHarness): voi
   it.each([
     ['is not a key', 'apk_short'],
     ['has a wrong checksum', `apk_${'0'.repeat(36)}`],
-    ['nobody was given', 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ'],
-    ['is a JWT of nobody', 'eyJhbGciOiJFZERTQSJ9.e30.AAAA'],
+    ['was never issued', 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ'],
+    ['is a JWT without a known issuer', 'eyJhbGciOiJFZERTQSJ9.e30.AAAA'],
   ])('refuses a key that %s', async (_what, key) => {
     const answer = await call(api(), operation, { key });
     expectRefusal(answer, 401, code ?? 'auth.invalid_key');

@@ -11,18 +11,18 @@ export function describeContract(operations: readonly AnyOperation[]): void {
       const { body, bodyExample, success } = operation;
 
       if (body !== undefined) {
-        it('has a body example that its schema takes', () => {
+        it('has a body example that its schema accepts', () => {
           expect(body.safeParse(bodyExample)).toMatchObject({ success: true });
         });
       }
 
       if (success.schema !== undefined) {
-        it('has an answer example that its schema takes', () => {
+        it('has a response example that its schema accepts', () => {
           expect(success.schema?.safeParse(success.example)).toMatchObject({ success: true });
         });
       }
 
-      it('has schemas that JSON Schema can say', () => {
+      it('has schemas that can be expressed in JSON Schema', () => {
         const ajv = new Ajv2020({ strict: false, validateFormats: false });
         for (const schema of [body, success.schema]) {
           if (schema === undefined) continue;

@@ -36,7 +36,7 @@ const kinds: readonly (readonly [name: string, wanted: PaperExport])[] = [
 ];
 
 describe.each(kinds)('the bytes of %s', (_name, wanted) => {
-  it('verify unchanged, in parts of any length', async () => {
+  it('verify if they are unchanged, in parts of any length', async () => {
     const bytes = await exportOf(ledger, wanted);
     for (const partBytes of [1, 3, 4_096, bytes.length]) {
       const trust = { thumbprints: new Set([ledger.exportKey.kid]), jwks: [] };
@@ -46,7 +46,7 @@ describe.each(kinds)('the bytes of %s', (_name, wanted) => {
     }
   });
 
-  it('do not verify with a changed bit, a removed or added byte, or a part of them only', async () => {
+  it('do not verify with a changed bit, a removed or added byte, or if they are incomplete', async () => {
     const bytes = await exportOf(ledger, wanted);
     const at = fc.nat(bytes.length - 1);
     const damage = fc.oneof(
@@ -92,7 +92,7 @@ it('an added member of a signature fails verification, because it is not signed'
   expect((await verifyBytes(Buffer.from(added), ledger)).problem?.kind).toBe('broken_off');
 });
 
-it('a bundle without the ends of its chains fails verification', async () => {
+it('a bundle without the heads of its chains fails verification', async () => {
   const report = await verifyBytes(await exportOf(ledger, { chains: [] }), ledger);
   expect(report.problem?.kind).toBe('head_mismatch');
 });

@@ -72,7 +72,7 @@ describe('an unfiltered bundle', () => {
     expect(report.problem?.kind).toBe('checkpoint_invalid');
   });
 
-  it('is rejected if a chain ends differently than stated', async () => {
+  it('is rejected if the head of a chain differs from the stated one', async () => {
     const chains = kept.map((end) => ({ ...end, seq: end.seq + 1 }));
     expect((await verified({ chains })).ok).toBe(false);
     expect((await verified({ chains: kept.slice(1) })).problem?.kind).toBe('head_mismatch');
@@ -128,7 +128,7 @@ describe('a filtered bundle', () => {
 describe('a checkpoint that an auditor keeps', () => {
   const early = checkpointOf(ledger, 7).note;
 
-  it('agrees with a ledger that has only grown, and the report states that it was compared', async () => {
+  it('agrees with a ledger that has only grown, and the report states the comparison', async () => {
     expect(await verified({}, ledger, early)).toMatchObject({ ok: true, anchored: true });
     const now = checkpointOf(ledger).note;
     for (const wanted of [{}, { format: 'csv' as const }]) {
@@ -161,14 +161,14 @@ describe('a checkpoint that an auditor keeps', () => {
     }
   });
 
-  it('cannot be compared with a filtered bundle of another size, and the report states that', async () => {
+  it('cannot be compared with a filtered bundle of another size, and the report says so', async () => {
     const wanted = { filters: { tool: 'pay' }, events: [proved(ledger, 1)] };
     expect((await verified(wanted, ledger, early)).problem?.kind).toBe('not_comparable');
   });
 });
 
 describe('the signing key of a bundle', () => {
-  it('is not trusted because it is in the file, whatever name it has', async () => {
+  it('is not trusted merely because the file contains it, whatever its name', async () => {
     const forger = paperLedger(events);
     const bytes = await exportOf(forger);
     expect(await verifyBytes(bytes, ledger)).toMatchObject({ ok: true, trusted: false });

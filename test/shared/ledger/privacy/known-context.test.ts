@@ -120,7 +120,7 @@ describe('the known context of a stored decision', () => {
   it.each([
     ['control plane', byControlPlane],
     ['sidecar', bySidecar],
-  ] as const)('is true of the context that the %s decided on', (_who, record) => {
+  ] as const)('agrees with the context on which the %s decided', (_who, record) => {
     fc.assert(
       fc.property(action, state, (one, at) => {
         const known = knownContext(record(one, at));
@@ -173,7 +173,7 @@ describe('the known context of a stored decision', () => {
     ['seen', { user_role: { x: 1 } }],
     ['environment', 5],
     ['manifest_hash', {}],
-  ])('is available if %s is %j', (member, given) => {
+  ])('is available even if %s is malformed: %j', (member, given) => {
     const event = { tenant: 'acme', agent_id: '7', tool: 'pay', resource: 'x', data: {} };
     const known = knownContext({ ...event, data: { [member]: given as JsonValue } });
     expect(readPartial(known, ['tool', 'name'])).toEqual({ known: 'pay' });

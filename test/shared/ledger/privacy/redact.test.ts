@@ -83,7 +83,7 @@ describe('redacting arguments', () => {
     expect(redact({ 'dana@customer.example': 1 })).toEqual({ '[redacted:email]': 1 });
   });
 
-  it('removes a secret at the position where the text is truncated', () => {
+  it('removes a secret that crosses the position at which the text is truncated', () => {
     const text = `${'word '.repeat(199)}x ghp_16C7e42F292c6912E7710c838347Ae178B4a`;
     expect(JSON.stringify(redact({ text }))).not.toContain('ghp_');
   });

@@ -52,7 +52,7 @@ function readCef(frame: string) {
 }
 
 describe('a denied action in a SIEM export', () => {
-  it('is the event with its links in JSON', () => {
+  it('is the event with its chain hashes in JSON', () => {
     expect(linesOf(write('json', denied))).toEqual([
       { ...denied.event, prev_hash: hashes.prevHash, event_hash: hashes.eventHash },
     ]);
@@ -73,7 +73,7 @@ describe('a denied action in a SIEM export', () => {
     expect(fields.every((value) => ['string', 'number'].includes(typeof value))).toBe(true);
   });
 
-  it('is created once under a unique id for a bulk endpoint', () => {
+  it('uses the create operation with a unique id for a bulk endpoint', () => {
     const [action, document] = linesOf(write('siem_b', denied));
     expect(action).toEqual({
       create: { _index: 'logs-sallyport.evidence-default', _id: 't1:42' },

@@ -55,7 +55,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('decides the same for any order of policies', () => {
+  it('decides equally for any order of policies', () => {
     const shuffled = policies.chain((published) =>
       fc.tuple(
         fc.constant(published),
@@ -72,7 +72,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('decides the same for any order of rules in a policy', () => {
+  it('decides equally for any order of the rules in a policy', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         const reversed = published.map(({ id, definition }) =>
@@ -191,7 +191,7 @@ describe('the rule index', () => {
   }
   const inProd: PolicyCondition = { path: 'environment', operator: '==', value: 'prod' };
 
-  it('finds the same rules as trying them one by one', () => {
+  it('finds the same rules as a test of each rule in turn', () => {
     const published = [publish(1, crowded(1600)), publish(2, { ...crowded(333), id: 'other' })];
     const set = compilePolicies(published);
     const at = fc.record({
@@ -237,7 +237,7 @@ describe('the rule index', () => {
     expect(set.evaluate(at).matchedRules.length).toBeGreaterThan(10);
   });
 
-  it('stays shallow if every group of rules has a path of its own', () => {
+  it('stays shallow if every group of rules has a separate path', () => {
     const rules = Array.from({ length: 2000 }, (_, index) => ({
       name: `r${index}`,
       decision: 'allow' as const,
@@ -262,7 +262,7 @@ describe('the rule index', () => {
     return { name, decision: 'allow', reason: 'x', when };
   }
 
-  it('distinguishes reaching a limit from exceeding it', () => {
+  it('distinguishes a value at a limit from a value above the limit', () => {
     const steps = [4, 5, 5, 6].flatMap((limit, index) => [
       rule(`over${index}`, '>', limit),
       rule(`from${index}`, '>=', limit),
@@ -314,7 +314,7 @@ describe('a policy compiler', () => {
     );
   });
 
-  it('refuses a whole set with one invalid policy, and keeps the previous set', () => {
+  it('refuses a set if one policy is invalid, and keeps the previous set', () => {
     const compiler = new PolicyCompiler();
     const before = compiler.compile([publish(1, allow)]);
     const broken: PolicyDefinition = { ...allow, rules: [{ ...allowRule, when: { all: [] } }] };
@@ -325,7 +325,7 @@ describe('a policy compiler', () => {
     expect(compiler.compile([publish(1, allow)]).evaluate(at).decision).toBe('allow');
   });
 
-  it('does not compile a policy again that it has compiled', () => {
+  it('does not compile the same policy twice', () => {
     const compiler = new PolicyCompiler();
     const set = compiler.compile([publish(1, allow)]);
     const again = compiler.compile([publish(1, structuredClone(allow)), publish(2, denyAll)]);
@@ -334,7 +334,7 @@ describe('a policy compiler', () => {
     expect(back.evaluate(at)).toBe(set.evaluate(at));
   });
 
-  it('is independent of later changes to the definition object', () => {
+  it('is not affected by later changes to the definition object', () => {
     const conditions = [{ path: 'tool.name', operator: '==' as const, value: 't' }];
     const rules = [{ ...allowRule, when: { all: conditions } }];
     const set = compilePolicies([publish(1, { ...allow, rules })]);

@@ -84,7 +84,7 @@ describe('replaying a policy', () => {
     });
   });
 
-  it('returns the same evidence hash for the same replay, which anyone can recompute', () => {
+  it('returns an evidence hash that a second replay reproduces', () => {
     const replay = replayPolicy(refunds, context);
     expect(replayPolicy(structuredClone(refunds), structuredClone(context))).toEqual(replay);
     const received = JSON.parse(JSON.stringify(replay));

@@ -7,8 +7,8 @@ import { loadPolicyVectors } from '../../../support/policy/policy-vectors.ts';
 
 const vectors = loadPolicyVectors();
 
-describe('policy vectors in the pure function', () => {
-  it.each(vectors)('$name', ({ policies, context, expect: expected }) => {
+describe('policy vectors in the compiled policies', () => {
+  it.each(vectors)('result in the expected decision: $name', ({ policies, context, expect: expected }) => {
     const published = policies.map((policy, index) => publish(index + 1, parsePolicy(policy)));
     const set = compilePolicies(published);
     const outcome = set.evaluate(context);
@@ -35,7 +35,7 @@ describe('policy vectors in the pure function', () => {
     },
   );
 
-  it('include the required number, each with a unique name', () => {
+  it('include the required number of vectors, each with a unique name', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(80);
     expect(new Set(vectors.map(({ name }) => name)).size).toBe(vectors.length);
   });

@@ -24,7 +24,7 @@ describe('a policy path that begins with usage', () => {
     'usage.calls_24h',
     'usage.sum_24h.amount',
     'usage.sum_24h.order.lines.0.price',
-  ])('%s is accepted on either side', (path) => {
+  ])('is accepted on either side of a condition: %s', (path) => {
     expect(() => parsePolicy(policyOf(below(path)))).not.toThrow();
     expect(() => parsePolicy(policyOf(below('args.limit', { $ref: path })))).not.toThrow();
   });
@@ -37,14 +37,14 @@ describe('a policy path that begins with usage', () => {
     'usage.sum_24h',
     'usage.sum_1h.amount',
     'usage.Calls_1h',
-  ])('%s is refused, because such a budget would never limit anything', (path) => {
+  ])('is refused if it would never limit anything: %s', (path) => {
     const message =
       /is not one of usage\.calls_1h, usage\.calls_24h, usage\.sum_24h\.<path below args>/;
     expect(() => parsePolicy(policyOf(below(path)))).toThrow(message);
     expect(() => parsePolicy(policyOf(below('args.limit', { $ref: path })))).toThrow(message);
   });
 
-  it('gets an error that explains the names of sums', () => {
+  it('is refused with an error that explains the names of sums', () => {
     expect(() => parsePolicy(policyOf(below('usage.sum_24h.args.amount')))).toThrow(
       'rules[0].when.all[0].path: "usage.sum_24h.args.amount": name the summed value by its path below args, as in usage.sum_24h.amount',
     );
@@ -54,12 +54,12 @@ describe('a policy path that begins with usage', () => {
 describe('linting a budget', () => {
   const scoped = (policy: PolicyDefinition) => ({ ...policy, applies_to: { tools: ['pay'] } });
 
-  it('returns no finding for a correct one', () => {
+  it('returns no finding for a correct budget', () => {
     const paths = ['usage.calls_1h', 'usage.calls_24h', 'usage.sum_24h.order.total'];
     expect(lintPolicies([scoped(policyOf(...paths.map((path) => below(path))))])).toEqual([]);
   });
 
-  it('reports one that can never match', () => {
+  it('reports a budget that can never match', () => {
     const findings = lintPolicies([
       scoped(policyOf(below('usage.calls_1h'), { ...below('usage.calls_1h', 9), operator: '>' })),
     ]);
@@ -69,7 +69,7 @@ describe('linting a budget', () => {
   });
 });
 
-it('a replay uses the usage in its context', () => {
+it('the replay of a policy uses the usage in its context', () => {
   const policy = policyOf(below('usage.calls_1h'), below('usage.sum_24h.order.total', 100));
   const done = (calls_1h: number, total: number) =>
     replayPolicy(policy, { usage: { calls_1h, sum_24h: { 'order.total': total } } }).verdict

@@ -34,13 +34,13 @@ function refusalOf(input: unknown): string {
 }
 
 describe('a submitted policy', () => {
-  it.each(refused)('is refused with %s, and the error has the path', (_, input, message) => {
+  it.each(refused)('is refused if it has %s, and the error contains the path', (_, input, message) => {
     const refusal = refusalOf(input);
     expect(refusal.slice(0, message.length)).toBe(message);
   });
 
   it.each(['[a', '(?=a)b', '(?<=a)b', '(a)\\1', 'a{1001}', '((a{100}){100}){100}', '*', '\\8'])(
-    'is refused with the pattern %s, which RE2 does not support',
+    'is refused if it has the pattern %s, which RE2 does not support',
     (value) => {
       const refusal = refusalOf(withCondition({ operator: 'matches', value }));
       expect(refusal).toContain(`${first}.value: ${JSON.stringify(value)} is not a usable`);
@@ -164,7 +164,7 @@ describe('an accepted policy', () => {
     );
   });
 
-  it('has a hash that is independent of spacing and key order, and depends on explicit defaults', () => {
+  it('has a hash that depends on explicit defaults, but not on spacing or key order', () => {
     const hash = policyHash(parsePolicy(policy()));
     const { id, version, rules } = policy();
     expect(policyHash(parsePolicy(JSON.stringify({ rules, version, id }, null, 4)))).toBe(hash);
@@ -196,7 +196,7 @@ describe('an accepted policy', () => {
     expect(parsePolicy(withApproval(approval)).rules[0]?.approval).toEqual(approval);
   });
 
-  it('can be as large as the limits', () => {
+  it('can reach each size limit', () => {
     const value = Array.from({ length: policyLimits.listEntries }, (_, index) => index);
     expect(parsePolicy(withCondition({ operator: 'in', value })).rules).toHaveLength(1);
     const rules = Array.from({ length: policyLimits.rules }, (_, index) =>

@@ -65,7 +65,7 @@ function matches(definition: PolicyDefinition, context: JsonObject): readonly st
 }
 
 describe('the relation of two rules according to lint', () => {
-  it('agrees with an evaluation of every boundary value', () => {
+  it('agrees with an evaluation of the rules on every boundary value', () => {
     const claims = { meet: 0, apart: 0 };
     fc.assert(
       fc.property(fewConditions, fewConditions, (allowed, denied) => {
@@ -88,7 +88,7 @@ describe('the relation of two rules according to lint', () => {
     expect(claims.apart).toBeGreaterThan(40);
   });
 
-  it('never includes a rule that can match among those that never match', () => {
+  it('does not declare a rule that can match as never matching', () => {
     fc.assert(
       fc.property(
         fewConditions,
@@ -106,7 +106,7 @@ describe('the relation of two rules according to lint', () => {
 });
 
 describe('the corpus of rule pairs', () => {
-  it('has the required size, and each pair once', () => {
+  it('has the required size, and contains each pair once', () => {
     expect(pairs.length).toBeGreaterThanOrEqual(60);
     expect(new Set(pairs.map(({ name }) => name)).size).toBe(pairs.length);
   });
@@ -129,7 +129,7 @@ describe('the corpus of rule pairs', () => {
   });
 
   it.each(pairs)(
-    'agrees with an evaluation of every boundary value: $name',
+    'agrees with an evaluation of the rules on every boundary value: $name',
     ({ one, other, relation }) => {
       const policy = policyOf(one, other);
       const both = boundaryContexts(policy).some((at) => matches(policy, at).length === 2);

@@ -114,7 +114,7 @@ describe('rules for tools matched by globs', () => {
   const freeze = rule('b', 'deny', ['environment', '==', 'prod'], over(5));
   const all = rule('b', 'deny', over(5));
 
-  it('are shadowed by those for a wider glob', () => {
+  it('are shadowed by rules for a wider glob', () => {
     const findings = lintPolicies([
       scoped('one', ['crm.contacts.*', 'crm.a'], large),
       scoped('two', ['crm.**'], all),
@@ -124,7 +124,7 @@ describe('rules for tools matched by globs', () => {
     );
   });
 
-  it('are not shadowed by those for a narrower glob, or for another server', () => {
+  it('are not shadowed by rules for a narrower glob or for another server', () => {
     for (const tools of [['crm.contacts.*'], ['mail.**']]) {
       const findings = lintPolicies([scoped('one', ['crm.**'], large), scoped('two', tools, all)]);
       expect(findings.filter(({ rule: label }) => label === 'one/a')).not.toContainEqual(
@@ -160,7 +160,7 @@ describe('sample texts for a pattern', () => {
   });
 
   it.each(['(((', '[', '\\', '[[:alpha:]', 'a{1000000}', '(?P<x>', '{', '|||'])(
-    'are bounded for any pattern: %s',
+    'are bounded in number for any pattern: %s',
     (pattern) => expect(sampleTexts(pattern).join('').length).toBeLessThan(2000),
   );
 });

@@ -80,7 +80,7 @@ describe('linting one rule', () => {
         ['args.a', '!=', { $ref: 'args.b' }],
       ],
     ],
-  ])('reports conditions that exclude each other: %s', (_, all) => {
+  ])('reports contradicting conditions: %s', (_, all) => {
     expect(lint(rule('r', 'deny', ...all))).toMatchObject([
       { kind: 'never_matches', path: 'rules[0].when' },
     ]);
@@ -108,7 +108,7 @@ describe('linting one rule', () => {
     expect(kinds(lint(rule('r', 'deny', ...all)))).not.toContain('never_matches');
   });
 
-  it('reports an allow rule that depends on an optional value being different', () => {
+  it('reports an allow rule whose != condition also matches if an optional value is absent', () => {
     const findings = lint(
       rule('r', 'allow', refund, ['args.region', '!=', 'us'], ['user.role', 'not_in', ['guest']]),
       rule('certain', 'allow', refund, ['environment', '!=', 'prod']),
@@ -146,7 +146,7 @@ describe('linting applies_to', () => {
     expect(findings).toMatchObject([{ kind: 'unused_applies_to', path: 'applies_to.tools[1]' }]);
   });
 
-  it('reports a rule for a tool outside it', () => {
+  it('reports a rule for a tool outside applies_to', () => {
     const findings = scoped({ tools: ['mail.*'] }, rule('r', 'allow', refund));
     expect(findings).toMatchObject([{ kind: 'never_matches', path: 'rules[0].when' }]);
   });
@@ -158,7 +158,7 @@ describe('linting applies_to', () => {
 });
 
 describe('linting two rules', () => {
-  it('reports an allow and a deny that can both match', () => {
+  it('reports an allow rule and a deny rule that can both match', () => {
     const findings = lint(
       rule('a', 'allow', refund, upTo(100)),
       rule('b', 'deny', refund, over(50)),
@@ -168,12 +168,12 @@ describe('linting two rules', () => {
     ]);
   });
 
-  it('reports an allow that the same conditions deny, as a contradiction and as shadowed', () => {
+  it('reports an allow rule with the conditions of a deny rule, as a contradiction and as shadowed', () => {
     const findings = lint(rule('a', 'allow', refund, upTo(9)), rule('b', 'deny', refund, upTo(9)));
     expect(kinds(findings)).toEqual(['shadowed_rule', 'contradiction']);
   });
 
-  it('reports them across policies', () => {
+  it('reports two such rules in different policies', () => {
     const one = policy([rule('a', 'allow', refund)], { id: 'one' });
     const two = policy([rule('b', 'deny', refund)], { id: 'two', mode: 'strict' });
     expect(lintPolicies([one, two])).toMatchObject([
@@ -188,7 +188,7 @@ describe('linting two rules', () => {
     ['pay.*', 'mail.*', []],
     ['pay.*', 'pay.*.refund', []],
   ])(
-    'decides exactly whether policies for %s and for %s can match one tool',
+    'decides exactly whether policies for %s and for %s can match the same tool',
     (one, two, expected) => {
       const scoped = (id: string, decision: 'allow' | 'deny', glob: string) =>
         policy([rule(id, decision, ['environment', '==', 'prod'])], {
@@ -200,13 +200,13 @@ describe('linting two rules', () => {
     },
   );
 
-  it('reports with severity info a deny for a part of an allow', () => {
+  it('reports a deny rule for a part of an allow rule with severity info', () => {
     const mail: Terse = ['args.kind', '==', 'gift'];
     const findings = lint(rule('a', 'allow', refund), rule('b', 'deny', refund, mail));
     expect(findings).toMatchObject([{ kind: 'contradiction', severity: 'info' }]);
   });
 
-  it('returns no finding if the two exclude each other', () => {
+  it('returns no finding if the conditions of the two exclude each other', () => {
     expect(lint(rule('a', 'allow', refund, upTo(50)), rule('b', 'deny', refund, over(50)))).toEqual(
       [],
     );
@@ -214,7 +214,7 @@ describe('linting two rules', () => {
     expect(lint(rule('a', 'allow', refund), mail)).toEqual([]);
   });
 
-  it('returns no finding for a general deny and an allow of one tool that exclude each other', () => {
+  it('returns no finding for a general deny rule and an allow rule for one tool that exclude each other', () => {
     const findings = lint(rule('a', 'allow', refund, upTo(50)), rule('b', 'deny', over(100)));
     expect(findings).toEqual([]);
   });
@@ -263,7 +263,7 @@ describe('linting two rules', () => {
       rule('a', 'allow', refund),
       { ...rule('b', 'deny'), when: { any: conditions([upTo(1), refund]) } },
     ],
-  ])('reports a rule that a more restrictive one shadows: %s', (_, subject, rival) => {
+  ])('reports a rule that a more restrictive rule shadows: %s', (_, subject, rival) => {
     const shadowed = lint(subject, rival).filter(({ kind }) => kind === 'shadowed_rule');
     expect(shadowed).toMatchObject([{ rule: 'p/a', other: 'p/b' }]);
   });
@@ -328,7 +328,7 @@ describe('linting any policies', () => {
     );
   });
 
-  it('stops at its work limit, and reports where', () => {
+  it('stops at its work limit, and reports the position', () => {
     const rules = Array.from({ length: 2000 }, (_, index) =>
       rule(`r${index}`, index % 2 ? 'allow' : 'deny', over(index), ['args.x', 'in', [1, 2, 3]]),
     );

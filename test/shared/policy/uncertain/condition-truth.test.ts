@@ -22,7 +22,7 @@ const sides = fc.tuple(nested, nested).map(
 );
 
 describe.each([...operators])('a condition with %s on a partially known value', (operator) => {
-  it('is true or false only if it is so for every completion', () => {
+  it('has a known result only if every completion of the value gives this result', () => {
     const isPattern = operator === 'matches';
     const value = isPattern
       ? pattern

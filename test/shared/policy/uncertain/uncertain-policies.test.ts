@@ -13,7 +13,7 @@ const completions = partialContext.chain((partial) =>
 );
 
 describe('the verdict on a partially known context', () => {
-  it('if known, is the verdict on every completion', () => {
+  it('is known only if every completion of the context gives this verdict', () => {
     let known = 0;
     let unknown = 0;
     fc.assert(
@@ -39,7 +39,7 @@ describe('the verdict on a partially known context', () => {
     expect(unknown).toBeGreaterThan(100);
   });
 
-  it('is always known for a completely known context, and then the ordinary verdict', () => {
+  it('is the ordinary verdict for a completely known context', () => {
     fc.assert(
       fc.property(policies, context, (published, known) => {
         const judged = compileUncertain(published).judge({ known });
@@ -86,14 +86,14 @@ function judge(rules: readonly PolicyRule[], partial: PartialValue) {
 }
 
 describe('an unknown value', () => {
-  it('leaves a decision unknown that it could make stricter', () => {
+  it('makes a decision unknown if some value would make the decision stricter', () => {
     const rules = [rule('allow', pays), rule('deny', over(100))];
     const outcome = judge(rules, amount({ kinds: ['number'] }));
     expect(outcome).toMatchObject({ decision: 'unknown', unsureRules: ['p/deny'] });
     expect(outcome.reasonCode).toBeUndefined();
   });
 
-  it('leaves a denial a denial', () => {
+  it('does not change a denial that another rule gives', () => {
     const rules = [rule('deny', pays), rule('require_approval', over(100))];
     expect(judge(rules, amount({ kinds: ['number'] }))).toMatchObject({
       decision: 'deny',
@@ -101,7 +101,7 @@ describe('an unknown value', () => {
     });
   });
 
-  it('leaves the decision known and the reason unknown if another rule could give the same decision', () => {
+  it('makes only the reason unknown if another rule could give the same decision', () => {
     const large = { ...rule('deny', over(100)), name: 'large', reason: 'test.large' };
     const outcome = judge([large, rule('deny', pays)], amount({ kinds: ['number'] }));
     expect(outcome).toMatchObject({ decision: 'deny', matchedRules: ['p/deny'] });
@@ -112,12 +112,12 @@ describe('an unknown value', () => {
     ['that is absent', { known: undefined }, 'allow'],
     ['that is neither number nor text', { kinds: ['boolean', 'array'] }, 'allow'],
     ['that may be text', { kinds: ['string'] }, 'unknown'],
-  ] as const)('is decided by its kind alone for an amount %s', (_what, value, decision) => {
+  ] as const)('can have a known result because of its type, for an amount %s', (_what, value, decision) => {
     const rules = [rule('allow', pays), rule('deny', over(100))];
     expect(judge(rules, amount(value)).decision).toBe(decision);
   });
 
-  it('of the tool name leaves a policy for one tool unknown', () => {
+  it('for the tool name makes the decision of a policy for one tool unknown', () => {
     const other: PolicyCondition = { path: 'tool.name', operator: '!=', value: 'x' };
     const applies_to = { tools: ['pay'] };
     const scoped = { id: 'p', version: 1, applies_to, rules: [rule('allow', other)] };
