@@ -109,7 +109,7 @@ it('the error table has no entry for codes that a policy sets', () => {
   expect(errorKindOf('upstream.reset')).toMatchObject({ ownStatus: true, isOutcome: true });
 });
 
-it('every reason code for malformed calls has its own status', () => {
+it('exactly the reason codes of calls, and credential.reflected, set their own HTTP status', () => {
   const ofCalls = ['args', 'internal', 'mcp', 'proxy', 'rate_limited', 'request', 'upstream'];
   const others = codes.filter((code) => errorKindOf(code)?.ownStatus !== true);
   expect(others.filter((code) => ofCalls.includes(errorFamily(code)))).toEqual([]);

@@ -94,7 +94,7 @@ it('the run fails if a file fails to load only in the second run', () => {
   expect(settle(first, second).failed).toEqual(['a.test.ts: shakes', 'a.test.ts: (the file)']);
 });
 
-it('an error without a file repeats all tests, and the run fails if it occurs again', () => {
+it('an error outside of the test files repeats all tests, and the run fails if this error occurs again', () => {
   const first = report({ 'a.test.ts': good }, 1);
   expect(filesToRepeat(first)).toBe('all');
   expect(settle(first, report({ 'a.test.ts': good }))).toMatchObject({ failed: [] });

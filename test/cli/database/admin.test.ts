@@ -65,7 +65,12 @@ describe('sallyport admin', () => {
   it.each([
     ['a role for machines', ['create-key', 'acme', 'gateway', 'olga'], 1, 'owner, admin'],
     ['a reserved name', ['create-key', 'acme', 'owner', 'sidecar:1'], 1, 'name of a person'],
-    ['a key for an unknown tenant', ['create-key', 'nobody', 'owner', 'olga'], 1, 'no tenant nobody'],
+    [
+      'a key for an unknown tenant',
+      ['create-key', 'nobody', 'owner', 'olga'],
+      1,
+      'no tenant nobody',
+    ],
     ['a key without a person', ['create-key', 'acme', 'owner'], 2, "argument 'principal'"],
     ['an unknown plan', ['set-plan', 'acme', 'gold'], 1, 'free, team, enterprise'],
     ['an unknown tenant', ['set-plan', 'nobody', 'team'], 1, 'no tenant nobody'],

@@ -181,26 +181,29 @@ describe('NO_PROXY', () => {
     ['0.0.1', false],
     ['example', false],
     ['', false],
-  ])('set to %j by the command itself exempts 127.0.0.1 from the proxy: %s', async (exceptions, direct) => {
-    const { node } = await installNode(first);
-    const url = `${stage.origins[0]}/no-proxy`;
-    const script = `const http = require('http');
+  ])(
+    'set to %j by the command itself exempts 127.0.0.1 from the proxy: %s',
+    async (exceptions, direct) => {
+      const { node } = await installNode(first);
+      const url = `${stage.origins[0]}/no-proxy`;
+      const script = `const http = require('http');
       fetch('${url}').then(() => http.get('${url}', (res) => res.resume()))`;
-    const before = [stage.seen.length, stage.performed.length];
-    const shell = `NO_PROXY='${exceptions}' no_proxy='${exceptions}' exec "$0" -e "$1"`;
-    const { code } = await run([
-      'sh',
-      '-c',
-      shell.replace('"$0"', `"${node}"`).replace('"$1"', '"$0"'),
-      script,
-    ]);
-    const passed = direct && exceptions !== 'localhost' ? 0 : 2;
-    expect(code).toBe(0);
-    expect([
-      stage.seen.length - (before[0] ?? 0),
-      stage.performed.length - (before[1] ?? 0),
-    ]).toEqual([passed, 2]);
-  });
+      const before = [stage.seen.length, stage.performed.length];
+      const shell = `NO_PROXY='${exceptions}' no_proxy='${exceptions}' exec "$0" -e "$1"`;
+      const { code } = await run([
+        'sh',
+        '-c',
+        shell.replace('"$0"', `"${node}"`).replace('"$1"', '"$0"'),
+        script,
+      ]);
+      const passed = direct && exceptions !== 'localhost' ? 0 : 2;
+      expect(code).toBe(0);
+      expect([
+        stage.seen.length - (before[0] ?? 0),
+        stage.performed.length - (before[1] ?? 0),
+      ]).toEqual([passed, 2]);
+    },
+  );
 });
 
 it('the package `ws`, which opens its own connections, connects through the sidecar', async () => {

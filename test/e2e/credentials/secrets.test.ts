@@ -221,30 +221,33 @@ describe('the secrets of credentials', () => {
     },
   );
 
-  it.each(['301', '302', '303', '307', '308'])('are not sent to the target of a redirect: %s', async (status) => {
-    const targets = {
-      path: `http://127.0.0.1:${upstream.port}/free`,
-      port: `http://127.0.0.1:${other.port}/echo/bearer/plain`,
-      host: `http://localhost:${upstream.port}/echo/bearer/plain`,
-    };
-    for (const [what, target] of Object.entries(targets)) {
-      const answer = await call(`/go/${status}/${Buffer.from(target).toString('base64url')}`);
-      expect(answer, what).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-      expect(answer).toContain(`Location: ${target}`);
-    }
-    // The agent follows the redirect: decided again, and sent without the credential if that is not
-    // bound.
-    const [free = ''] = await headsAfter(() => call('/free'));
-    const [elsewhere = ''] = await headsAfter(
-      () => call('/echo/bearer/plain', '', other.port),
-      other,
-    );
-    expect(free).toMatch(/^GET \/free /);
-    expect(elsewhere).toMatch(/^GET \/echo\/bearer\/plain /);
-    for (const head of [free, elsewhere]) {
-      expect(placesWith(new Map([['head', Buffer.from(head, 'latin1')]]), all)).toEqual([]);
-    }
-  });
+  it.each(['301', '302', '303', '307', '308'])(
+    'are not sent to the target of a redirect: %s',
+    async (status) => {
+      const targets = {
+        path: `http://127.0.0.1:${upstream.port}/free`,
+        port: `http://127.0.0.1:${other.port}/echo/bearer/plain`,
+        host: `http://localhost:${upstream.port}/echo/bearer/plain`,
+      };
+      for (const [what, target] of Object.entries(targets)) {
+        const answer = await call(`/go/${status}/${Buffer.from(target).toString('base64url')}`);
+        expect(answer, what).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+        expect(answer).toContain(`Location: ${target}`);
+      }
+      // The agent follows the redirect: decided again, and sent without the credential if that is not
+      // bound.
+      const [free = ''] = await headsAfter(() => call('/free'));
+      const [elsewhere = ''] = await headsAfter(
+        () => call('/echo/bearer/plain', '', other.port),
+        other,
+      );
+      expect(free).toMatch(/^GET \/free /);
+      expect(elsewhere).toMatch(/^GET \/echo\/bearer\/plain /);
+      for (const head of [free, elsewhere]) {
+        expect(placesWith(new Map([['head', Buffer.from(head, 'latin1')]]), all)).toEqual([]);
+      }
+    },
+  );
 
   it('appear in no file, log, metric, table, key, process listing or response', async () => {
     bench.upstream.behave((req) => req.socket.resetAndDestroy());

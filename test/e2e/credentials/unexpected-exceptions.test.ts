@@ -59,7 +59,10 @@ describe('an exception within enforcement', () => {
 
   it.each([
     ['judging', () => vi.spyOn(LiveDrift.prototype, 'recordOf').mockImplementation(fail)],
-    ['reading credentials', () => vi.spyOn(Credentials.prototype, 'forCall').mockImplementation(fail)],
+    [
+      'reading credentials',
+      () => vi.spyOn(Credentials.prototype, 'forCall').mockImplementation(fail),
+    ],
     ['performing', () => vi.spyOn(StoppableCalls.prototype, 'add').mockImplementation(fail)],
     ['recognising', () => vi.spyOn(ArgumentSet.prototype, 'add').mockImplementation(fail)],
     [

@@ -199,18 +199,21 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     });
   });
 
-  it.each([1, 7])('perform exactly as many calls as a standing grant of %i uses permits', async (uses) => {
-    const paid = amount(2_000);
-    const { id } = await approved(paid, { uses });
-    const asked = await overAll(paid);
-    expect(letThrough(asked).map(({ outcome }) => outcome.split(' ')[1])).toEqual(
-      Array(uses).fill('approval.satisfied'),
-    );
-    expectPerformed(paid, asked);
-    expect(await usesOf(id)).toEqual(Array.from({ length: uses }, (_, n) => n + 1));
-    const again = await overAll(paid, () => ({}), 6);
-    expect(letThrough(again)).toEqual([]);
-  });
+  it.each([1, 7])(
+    'perform exactly as many calls as a standing grant of %i uses permits',
+    async (uses) => {
+      const paid = amount(2_000);
+      const { id } = await approved(paid, { uses });
+      const asked = await overAll(paid);
+      expect(letThrough(asked).map(({ outcome }) => outcome.split(' ')[1])).toEqual(
+        Array(uses).fill('approval.satisfied'),
+      );
+      expectPerformed(paid, asked);
+      expect(await usesOf(id)).toEqual(Array.from({ length: uses }, (_, n) => n + 1));
+      const again = await overAll(paid, () => ({}), 6);
+      expect(letThrough(again)).toEqual([]);
+    },
+  );
 
   it('use a grant of one call once, with any number of passports that are bound to it', async () => {
     const paid = amount(2_000);

@@ -146,7 +146,11 @@ describe('a presented passport', () => {
 
 describe('an agent’s claims about its identity', () => {
   it.each([
-    ['in the arguments', [], { agent_id: '2', user_id: 'ceo', tenant_id: 'other', environment: 'dev' }],
+    [
+      'in the arguments',
+      [],
+      { agent_id: '2', user_id: 'ceo', tenant_id: 'other', environment: 'dev' },
+    ],
     [
       'in headers',
       [

@@ -115,7 +115,7 @@ async function revocationHeld(): Promise<void> {
 }
 
 describe('passport vectors, presented to a sidecar', () => {
-  it.each(vectors)('$name', async (vector) => {
+  it.each(vectors)('have the expected result: $name', async (vector) => {
     const before = upstream.seen.length;
     const { status, body } = await present(vector);
     const performed = upstream.seen.length - before;

@@ -13,7 +13,7 @@ it('log lines are written together, in order, within a short time', async () => 
   expect(written).toEqual(['0\n1\n2\n3\n4\n']);
 });
 
-it('many log lines are written in one write', () => {
+it('a large amount of log text is written immediately', () => {
   const written: string[] = [];
   const gathered = bufferLines({ write: (text) => written.push(text) });
   gathered.write('x'.repeat(40_000));

@@ -94,14 +94,11 @@ describe('a resource', () => {
     '["cus_9"]',
     '[["cus_9"]]',
     'true',
-  ])(
-    'names no customer if the customer argument has another type: %s',
-    (text) => {
-      const args = { customer_id: JSON.parse(text) };
-      const resource = resourceOf({ resource: 'customer:cus_9', args });
-      expect(resource).not.toHaveProperty('customer_id');
-    },
-  );
+  ])('names no customer if the customer argument has another type: %s', (text) => {
+    const args = { customer_id: JSON.parse(text) };
+    const resource = resourceOf({ resource: 'customer:cus_9', args });
+    expect(resource).not.toHaveProperty('customer_id');
+  });
 
   it('matches a customer argument that is a number', () => {
     expect(resourceOf({ resource: 'customer:12', args: { customer_id: 12 } })).toMatchObject({

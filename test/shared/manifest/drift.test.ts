@@ -27,7 +27,7 @@ const manifestOf = (fields: JsonObject) =>
   parseManifest({ name: 'mcp.payments.refund', ...fields });
 
 describe('drift of a manifest', () => {
-  it.each(loadVectors<ManifestVector>('drift/manifest.yaml'))('$name', (vector) => {
+  it.each(loadVectors<ManifestVector>('drift/manifest.yaml'))('is classified: $name', (vector) => {
     const before = manifestOf(vector.before);
     const after = manifestOf(vector.after);
     const drifts = classifyDrift(before, after);
@@ -64,7 +64,7 @@ describe('drift of a manifest', () => {
 describe('drift of an input schema', () => {
   const vectors = loadVectors<SchemaVector>('drift/input-schema.yaml');
 
-  it.each(vectors)('$name', (vector) => {
+  it.each(vectors)('is classified: $name', (vector) => {
     const before = normaliseSchema(vector.before);
     const after = normaliseSchema(vector.after);
     const changes = compareSchemas(before, after, '');
@@ -135,13 +135,16 @@ describe('the approval status of a tool after a new version', () => {
   );
   const standing = { manifestHash: 'h1', approvedHash: 'h1', approvalStatus: 'approved' } as const;
 
-  it.each(['low', 'medium'] as const)('is approved for the first manifest of %s risk', (riskTier) => {
-    expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toEqual({
-      approvalStatus: 'approved',
-      approvedHash: 'h1',
-      driftReason: undefined,
-    });
-  });
+  it.each(['low', 'medium'] as const)(
+    'is approved for the first manifest of %s risk',
+    (riskTier) => {
+      expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toEqual({
+        approvalStatus: 'approved',
+        approvedHash: 'h1',
+        driftReason: undefined,
+      });
+    },
+  );
 
   it.each(['high', 'critical'] as const)(
     'is pending for the first manifest of %s risk',

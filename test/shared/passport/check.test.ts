@@ -5,22 +5,25 @@ import { baseAction, nowMs, signedPassport } from '../fixtures.ts';
 import { loadVectors } from '../load-vectors.ts';
 
 describe('checking a passport', () => {
-  it.each(loadVectors<CheckVector>('passport/checks.yaml'))('has the expected result: $name', (vector) => {
-    const passport = signedPassport(vector.claims, vector.passport);
-    const target = {
-      tenantId: 'acme',
-      audience: 'gateway://agents',
-      nowMs: nowMs + (vector.at ?? 0) * 1000,
-      action: { ...baseAction, ...vector.action },
-      capabilities: vector.capabilities,
-    };
-    const failures = passportFailures(passport, target);
-    expect(failures.map(({ check, reason_code }) => ({ check, reason_code }))).toEqual(
-      vector.fails,
-    );
-    expect(firstPassportFailure(passport, target)).toEqual(failures[0]);
-    for (const { message } of failures) expect(message).toMatch(/\.$/);
-  });
+  it.each(loadVectors<CheckVector>('passport/checks.yaml'))(
+    'has the expected result: $name',
+    (vector) => {
+      const passport = signedPassport(vector.claims, vector.passport);
+      const target = {
+        tenantId: 'acme',
+        audience: 'gateway://agents',
+        nowMs: nowMs + (vector.at ?? 0) * 1000,
+        action: { ...baseAction, ...vector.action },
+        capabilities: vector.capabilities,
+      };
+      const failures = passportFailures(passport, target);
+      expect(failures.map(({ check, reason_code }) => ({ check, reason_code }))).toEqual(
+        vector.fails,
+      );
+      expect(firstPassportFailure(passport, target)).toEqual(failures[0]);
+      for (const { message } of failures) expect(message).toMatch(/\.$/);
+    },
+  );
 
   it('reports the agent’s capabilities as the cause if the tool is not among them', () => {
     const passport = signedPassport({ allowed_tools: ['payments.*'] });
@@ -46,10 +49,13 @@ describe('checking a passport', () => {
   it.each([
     ['malformed', 'form', 'passport.malformed'],
     ['signature_invalid', 'signature', 'passport.signature_invalid'],
-  ] as const)('reports exactly one failed check if the passport is %s', (form, check, reason_code) => {
-    const failures = passportFailures({ form, detail: 'x' }, { tenantId: 'acme', nowMs });
-    expect(failures).toMatchObject([{ check, reason_code }]);
-  });
+  ] as const)(
+    'reports exactly one failed check if the passport is %s',
+    (form, check, reason_code) => {
+      const failures = passportFailures({ form, detail: 'x' }, { tenantId: 'acme', nowMs });
+      expect(failures).toMatchObject([{ check, reason_code }]);
+    },
+  );
 
   it('reports an invalid time in a passport without throwing an exception', () => {
     const passport = signedPassport({ exp: Number.MAX_SAFE_INTEGER, nbf: Number.MAX_SAFE_INTEGER });

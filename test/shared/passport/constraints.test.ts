@@ -16,15 +16,18 @@ interface ConstraintVector {
 }
 
 describe('the constraints of a passport', () => {
-  it.each(loadVectors<ConstraintVector>('passport/constraints.yaml'))('have the expected result: $name', (vector) => {
-    const { constraints, args, resource = 'payment:pay_1', fails } = vector;
-    const failure = firstPassportFailure(signedPassport({ resource_constraints: constraints }), {
-      tenantId: 'acme',
-      nowMs,
-      action: { ...baseAction, args, resource },
-    });
-    expect(failure?.reason_code ?? null).toBe(fails);
-  });
+  it.each(loadVectors<ConstraintVector>('passport/constraints.yaml'))(
+    'have the expected result: $name',
+    (vector) => {
+      const { constraints, args, resource = 'payment:pay_1', fails } = vector;
+      const failure = firstPassportFailure(signedPassport({ resource_constraints: constraints }), {
+        tenantId: 'acme',
+        nowMs,
+        action: { ...baseAction, args, resource },
+      });
+      expect(failure?.reason_code ?? null).toBe(fails);
+    },
+  );
 
   it('have no digest for arguments that JSON cannot represent', () => {
     expect(argsDigest({ a: '\ud800' })).toBeUndefined();

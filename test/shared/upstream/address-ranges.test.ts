@@ -222,10 +222,13 @@ describe('the edges of a range', () => {
     expect(found).toEqual(expected);
   });
 
-  it.each(judged)('can be allowed unless they are metadata or link-local: %s (%s)', (address, kind) => {
-    const always = ['metadata', 'link-local'].includes(kind) ? kind : undefined;
-    expect(lenient.refusal(address)).toBe(always);
-  });
+  it.each(judged)(
+    'can be allowed unless they are metadata or link-local: %s (%s)',
+    (address, kind) => {
+      const always = ['metadata', 'link-local'].includes(kind) ? kind : undefined;
+      expect(lenient.refusal(address)).toBe(always);
+    },
+  );
 });
 
 const hex = (octets: readonly number[]) =>
@@ -237,23 +240,29 @@ const ipv4Edges = judged
   .map(([address, kind]) => ({ octets: address.split('.').map(Number), address, kind }));
 
 describe('an IPv4 address inside an IPv6 address', () => {
-  it.each(ipv4Edges)('is judged like the IPv4 address itself: $address, $kind', ({ octets, kind }) => {
-    const inside = hex(octets);
-    const routed = [`::ffff:${inside}`, `::ffff:0:${inside}`, `64:ff9b::${inside}`];
-    for (const address of [...routed, `2002:${inside}::1`, `2606:4700::5efe:${inside}`]) {
-      expect(strict.refusal(address) ?? 'public', address).toBe(kind);
-    }
-  });
+  it.each(ipv4Edges)(
+    'is judged like the IPv4 address itself: $address, $kind',
+    ({ octets, kind }) => {
+      const inside = hex(octets);
+      const routed = [`::ffff:${inside}`, `::ffff:0:${inside}`, `64:ff9b::${inside}`];
+      for (const address of [...routed, `2002:${inside}::1`, `2606:4700::5efe:${inside}`]) {
+        expect(strict.refusal(address) ?? 'public', address).toBe(kind);
+      }
+    },
+  );
 
-  it.each(ipv4Edges)('is reserved if the IPv4 address is public, and otherwise judged like that address: $address', (edge) => {
-    const { octets, kind } = edge;
-    const inside = hex(octets);
-    const client = hex(octets.map((octet) => 255 - octet));
-    const carriers = [`64:ff9b:1::${inside}`, `2001:0:${inside}::f7f7:f7f7`];
-    for (const address of [...carriers, `2001:0:808:808::${client}`]) {
-      expect(strict.refusal(address), address).toBe(kind === 'public' ? 'reserved' : kind);
-    }
-  });
+  it.each(ipv4Edges)(
+    'is reserved if the IPv4 address is public, and otherwise judged like that address: $address',
+    (edge) => {
+      const { octets, kind } = edge;
+      const inside = hex(octets);
+      const client = hex(octets.map((octet) => 255 - octet));
+      const carriers = [`64:ff9b:1::${inside}`, `2001:0:${inside}::f7f7:f7f7`];
+      for (const address of [...carriers, `2001:0:808:808::${client}`]) {
+        expect(strict.refusal(address), address).toBe(kind === 'public' ? 'reserved' : kind);
+      }
+    },
+  );
 });
 
 describe('an exception for one IP version', () => {

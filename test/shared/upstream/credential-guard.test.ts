@@ -222,7 +222,7 @@ describe('a compressed body without a Content-Encoding', () => {
   });
 
   it.each(['x', 'x^2 + y^2', '(', 'x^2 + y^2 = z^2, '.repeat(500), '\x1f', '\x1f\x8b'])(
-    'does not include text with a similar start, which is forwarded: %j',
+    'is distinguished from text with a similar start, which is forwarded: %j',
     (body) => {
       for (const size of [1, 2, 3, 5000]) {
         const bytes = Buffer.from(body, 'latin1');
@@ -281,7 +281,7 @@ describe('a response without the secret', () => {
     );
   });
 
-  it('does not include text with any encoding of a secret, split anywhere', () => {
+  it('is distinguished from a response with the secret in any encoding, split anywhere', () => {
     const any = fc.string({ minLength: 4, maxLength: 30 });
     const spell = fc.constantFrom<(value: string) => string>(
       (value) => value,
@@ -309,7 +309,7 @@ describe('a response without the secret', () => {
     );
   });
 
-  it('does not include any escaped spelling of a secret, split at every byte', () => {
+  it('is distinguished from a response with any spelling of the secret, split at every byte', () => {
     const spellings = [
       (one: string) => one,
       (one: string) => one.toUpperCase(),

@@ -141,7 +141,7 @@ describe('injecting a credential refuses', () => {
     ),
   );
 
-  it('a format with a line break, a query without a name, and a header secret beyond ASCII', () => {
+  it('a format with a line break, a query or header without a name, and a non-ASCII secret in a header', () => {
     for (const [secret, inject] of [
       ['s', { in: 'bearer', format: 'a\r\n{secret}' }],
       ['s', { in: 'query' }],
@@ -154,7 +154,7 @@ describe('injecting a credential refuses', () => {
     }
   });
 
-  it('its input with a message that does not contain the secret', () => {
+  it('an invalid secret, with a message that does not contain the secret', () => {
     expect(() => injectCredential(outgoing('/'), held('top\nsecret', { in: 'bearer' }))).toThrow(
       expect.not.objectContaining({ message: expect.stringContaining('secret\n') }),
     );

@@ -84,7 +84,7 @@ describe('replaying a policy', () => {
     });
   });
 
-  it('returns an evidence hash that a second replay reproduces', () => {
+  it('returns an evidence hash over its verdict, which is equal for equal replays', () => {
     const replay = replayPolicy(refunds, context);
     expect(replayPolicy(structuredClone(refunds), structuredClone(context))).toEqual(replay);
     const received = JSON.parse(JSON.stringify(replay));

@@ -8,26 +8,29 @@ import { loadPolicyVectors } from '../../../support/policy/policy-vectors.ts';
 const vectors = loadPolicyVectors();
 
 describe('policy vectors in the compiled policies', () => {
-  it.each(vectors)('result in the expected decision: $name', ({ policies, context, expect: expected }) => {
-    const published = policies.map((policy, index) => publish(index + 1, parsePolicy(policy)));
-    const set = compilePolicies(published);
-    const outcome = set.evaluate(context);
-    const { decision, reason, matched, observed = [], approval, deciding, strict } = expected;
-    const target = { tool: String(context.tool?.name), agentId: String(context.agent?.id) };
-    expect(set.strict.covers(target)).toBe(strict ?? false);
-    expect(outcome).toMatchObject({ decision, reasonCode: reason, matchedRules: matched });
-    expect(outcome.observed.map(({ rule }) => rule)).toEqual(observed);
-    if (approval) expect(outcome.approval).toEqual(approval);
-    if (deciding) {
-      const source = published.find(({ definition }) => definition.id === deciding);
-      expect(outcome.policyHash).toBe(source?.hash);
-    }
-    if (reason === 'policy.no_match') expect(outcome.policyHash).toBeUndefined();
-    else expect(matched).toContain(outcome.decidedBy);
-  });
+  it.each(vectors)(
+    'result in the expected decision: $name',
+    ({ policies, context, expect: expected }) => {
+      const published = policies.map((policy, index) => publish(index + 1, parsePolicy(policy)));
+      const set = compilePolicies(published);
+      const outcome = set.evaluate(context);
+      const { decision, reason, matched, observed = [], approval, deciding, strict } = expected;
+      const target = { tool: String(context.tool?.name), agentId: String(context.agent?.id) };
+      expect(set.strict.covers(target)).toBe(strict ?? false);
+      expect(outcome).toMatchObject({ decision, reasonCode: reason, matchedRules: matched });
+      expect(outcome.observed.map(({ rule }) => rule)).toEqual(observed);
+      if (approval) expect(outcome.approval).toEqual(approval);
+      if (deciding) {
+        const source = published.find(({ definition }) => definition.id === deciding);
+        expect(outcome.policyHash).toBe(source?.hash);
+      }
+      if (reason === 'policy.no_match') expect(outcome.policyHash).toBeUndefined();
+      else expect(matched).toContain(outcome.decidedBy);
+    },
+  );
 
   it.each(vectors)(
-    '$name, and the reference interpreter agrees',
+    'result in the same decision by the reference interpreter: $name',
     ({ policies, context, expect: e }) => {
       const published = policies.map((policy, index) => publish(index + 1, policy));
       const { decision, reason, matched, observed = [] } = e;

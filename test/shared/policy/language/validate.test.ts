@@ -34,10 +34,13 @@ function refusalOf(input: unknown): string {
 }
 
 describe('a submitted policy', () => {
-  it.each(refused)('is refused if it has %s, and the error contains the path', (_, input, message) => {
-    const refusal = refusalOf(input);
-    expect(refusal.slice(0, message.length)).toBe(message);
-  });
+  it.each(refused)(
+    'is refused if it has %s, and the error contains the path',
+    (_, input, message) => {
+      const refusal = refusalOf(input);
+      expect(refusal.slice(0, message.length)).toBe(message);
+    },
+  );
 
   it.each(['[a', '(?=a)b', '(?<=a)b', '(a)\\1', 'a{1001}', '((a{100}){100}){100}', '*', '\\8'])(
     'is refused if it has the pattern %s, which RE2 does not support',

@@ -112,10 +112,13 @@ describe('an unknown value', () => {
     ['that is absent', { known: undefined }, 'allow'],
     ['that is neither number nor text', { kinds: ['boolean', 'array'] }, 'allow'],
     ['that may be text', { kinds: ['string'] }, 'unknown'],
-  ] as const)('can have a known result because of its type, for an amount %s', (_what, value, decision) => {
-    const rules = [rule('allow', pays), rule('deny', over(100))];
-    expect(judge(rules, amount(value)).decision).toBe(decision);
-  });
+  ] as const)(
+    'can have a known result because of its type, for an amount %s',
+    (_what, value, decision) => {
+      const rules = [rule('allow', pays), rule('deny', over(100))];
+      expect(judge(rules, amount(value)).decision).toBe(decision);
+    },
+  );
 
   it('for the tool name makes the decision of a policy for one tool unknown', () => {
     const other: PolicyCondition = { path: 'tool.name', operator: '!=', value: 'x' };
