@@ -229,7 +229,7 @@ describe('signed tables', () => {
     expect(isRawUse('/** The mode from tenant, kill switches and policies. */')).toBe(false);
   });
 
-  it('are verified and signed by the store alone', () => {
+  it('are verified and signed by the store only', () => {
     const byHand = /\bguard\s*\.\s*(sign|holds|assert)\(|\bsignRow\(|\bas Verified</;
     const callers = outside.filter(({ text }) => byHand.test(text)).map(({ path }) => path);
     expect(callers.toSorted()).toEqual([

@@ -70,14 +70,14 @@ it.each([
   expect(stdout).toMatch(new RegExp(`^Usage: sallyport ${command} ${verb} `));
 });
 
-it('does not print the value of an unknown option, which may be a secret', async () => {
+it('`sallyport` does not print the value of an unknown option, which may be a secret', async () => {
   await expect(run(launcher, ['approvals', 'list', '--api-key=apk_secret'])).rejects.toMatchObject({
     code: 2,
     stderr: expect.not.stringContaining('apk_secret'),
   });
 });
 
-it('`sallyport` states that the dependencies are not installed', async () => {
+it('`sallyport` reports dependencies that are not installed', async () => {
   const cli = join(folder, 'fresh', 'cli');
   fs.mkdirSync(cli, { recursive: true });
   fs.copyFileSync(launcher, join(cli, 'sallyport'));

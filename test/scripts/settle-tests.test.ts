@@ -71,7 +71,7 @@ it.each(['(the file)', 'hooks (a hook)', '(an unhandled error)'])(
   },
 );
 
-it('tests that a failed hook skipped are counted when they pass', () => {
+it('tests that a failed hook skipped are counted if they pass in the second run', () => {
   const first = report({
     'a.test.ts': { later: 'skipped', '(the file)': 'failed', off: 'skipped' },
   });

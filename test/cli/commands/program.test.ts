@@ -69,7 +69,7 @@ describe.each(commands)('sallyport %s', (words) => {
 });
 
 it.each(['policy', 'approvals', 'kill-switch', 'sidecars', 'evidence', 'vault', 'admin'])(
-  'sallyport %s refuses an unknown command and a missing one',
+  '`sallyport %s` refuses an unknown command and a missing command',
   async (group) => {
     const unknown = await misuse([group, 'no-such-command']);
     expect(unknown.code).toBe(2);

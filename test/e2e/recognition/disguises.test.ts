@@ -38,7 +38,7 @@ const refusedEarlier: ReadonlySet<string> = new Set([
   'absolute form with another host',
   'a fragment',
   'asterisk form',
-  'a host that lies',
+  'a Host that differs from the target',
   'TRACE',
 ]);
 const byIngress = ['proxy.request_invalid', 'proxy.host_mismatch', 'proxy.method_refused'];

@@ -100,7 +100,7 @@ describe('an armed kill switch', () => {
     expect((await streams.bench.separate.api('GET', '/v1/evidence/verify')).body.ok).toBe(true);
   }, 60_000);
 
-  it('is reported to an MCP client in-band, and its session remains open', async () => {
+  it('is reported to an MCP client in-band, and the session of the client remains open', async () => {
     const client = await streams.mcpClient();
     const id = await arm({ kind: 'block_tool', tool: 'mcp.crm.*' });
     await until('blocked', async () => (await client.callTool({ name: 'read' })).isError === true);

@@ -49,7 +49,7 @@ describe('the certificate chain', () => {
     socket.destroy();
   });
 
-  it('begins with an authority that has the fields required by RFC 5280', () => {
+  it('contains an authority that has the fields required by RFC 5280', () => {
     const { certPem } = loadAuthority({ dataDir, clock: systemClock });
     const text = execFileSync('openssl', ['x509', '-noout', '-text'], {
       input: certPem,

@@ -94,7 +94,7 @@ describe('parseSettings', () => {
     expect(() => read({ SALLYPORT_MASTER_KEY_FILE: 'gone' })).toThrow(/cannot be read: gone/);
   });
 
-  it('accepts no _FILE setting for other settings', () => {
+  it('accepts _FILE settings for secrets only', () => {
     expect(() => read({ SALLYPORT_API_PORT_FILE: 'x' })).toThrow(/is not a setting/);
   });
 });

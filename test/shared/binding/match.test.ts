@@ -24,7 +24,7 @@ describe('a bound host', () => {
     expect(index.forHost('x.api.example.com', 443)).toBeUndefined();
   });
 
-  it('can be bound on a port of its own, and by an IP literal', () => {
+  it('can have a non-default port, and can be an IP literal', () => {
     const index = compileBindings([
       http('/a', { host: 'h:8080' }),
       http('/b', { host: '[::1]:9000' }),

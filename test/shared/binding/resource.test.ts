@@ -16,7 +16,7 @@ describe('a resource template', () => {
     ['payment:{id}', {}, undefined],
     ['payment:{id}', { id: '' }, undefined],
     ['payment:{id}', { id: {} }, undefined],
-  ])('fills %s with %j as %j', (template, args, filled) => {
+  ])('is filled: %s with %j as %j', (template, args, filled) => {
     expect(fillResource(template, args)).toBe(filled);
   });
 

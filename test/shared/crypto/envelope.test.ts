@@ -37,7 +37,7 @@ describe('AES-256-GCM', () => {
 });
 
 describe('an envelope', () => {
-  it('opens with the sealed bytes, for any bytes', () => {
+  it('returns the sealed bytes when it is opened, for any bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
         const opened = openEnvelope(sealEnvelope(bytes, place, wrapping), place, wrapping);

@@ -182,7 +182,7 @@ describe('a verdict', () => {
     expect(verdict.policyHash).toMatch(/^sha256:/);
   });
 
-  it('has the risk of the passport for an unknown tool, and medium without a passport', () => {
+  it('has the risk of the passport for an unknown tool, and medium risk without a passport', () => {
     const state = { ...baseState, tool: undefined };
     const passport = signedPassport({ risk_tier: 'critical' });
     expect(decide(baseAction, { ...state, passport }, nowMs).riskTier).toBe('critical');

@@ -79,7 +79,7 @@ function pointWith(policies: PolicySet, { claim = 'claimed', spend }: Outcomes =
 }
 
 describe('reachVerdict', () => {
-  it('returns the verdict itself if no effect needs the network', () => {
+  it('returns the verdict unchanged if no effect needs the network', () => {
     const { point, steps } = pointWith(allowing);
     const reached = reachVerdict({ action: baseAction, passport: undefined }, point);
     expect(reached).toMatchObject({ action: baseAction, verdict: { decision: 'allow' } });

@@ -56,7 +56,7 @@ describe('unknown usage', () => {
 });
 
 describe('usage is counted', () => {
-  it('for tools that a budget names, and the agents that it applies to', () => {
+  it('for tools that a budget names, and for agents to which this budget applies', () => {
     const { policies } = decider(
       policy(
         [
@@ -111,7 +111,7 @@ describe('reaching a verdict with usage', () => {
     expect(new ToolUsage([book.of(tool)]).callsIn1h(nowMs)).toBe(1);
   });
 
-  it('releases a count once, even if it is called twice', async () => {
+  it('releases a count only once, even if release is called twice', async () => {
     const book = new UsageBook();
     const { release } = await reachVerdict(
       { action: baseAction, passport: undefined },

@@ -7,7 +7,7 @@ import { baseState, nowMs } from '../fixtures.ts';
 import { decider, policy, rule, usage } from './usage-stage.ts';
 
 describe('a budget of calls in a policy', () => {
-  it('allows exactly as many as it states', () => {
+  it('allows exactly the stated number of calls', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 3))]));
     const decisions = [1, 2, 3, 4, 5].map(() => ask().decision);
     expect(decisions).toEqual(['allow', 'allow', 'allow', 'deny', 'deny']);
@@ -87,7 +87,7 @@ describe('a budget of calls in a policy', () => {
 describe('a budget of a sum in a policy', () => {
   const budget = policy([rule('allow', usage('sum_24h.amount', '<=', 100))]);
 
-  it('includes the value of the call itself, so no single call exceeds it', () => {
+  it('includes the value of the call itself, so that no single call exceeds the budget', () => {
     const { ask } = decider(budget);
     expect(ask({ amount: 101 })).toMatchObject({ decision: 'deny', resetsAtMs: undefined });
     expect(ask({ amount: 60 }).decision).toBe('allow');
@@ -118,7 +118,7 @@ describe('a budget of a sum in a policy', () => {
     },
   );
 
-  it('in a deny rule also denies values that cannot be counted, after it is exceeded', () => {
+  it('in a deny rule, once exceeded, also denies values that cannot be counted', () => {
     const { ask } = decider(
       policy([rule('allow'), rule('deny', usage('sum_24h.amount', '>', 100))]),
     );

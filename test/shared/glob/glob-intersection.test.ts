@@ -99,7 +99,7 @@ describe('the intersection of two globs', () => {
     );
   });
 
-  it('comes with a text that both globs match', () => {
+  it('is returned with a text that both globs match', () => {
     fc.assert(
       fc.property(globs, globs, kinds, (one, other, kind) => {
         const found = intersectGlobs(one, other, kind);
@@ -161,7 +161,7 @@ describe('an intersection that exceeds its work budget', () => {
   const apart = `${'*a'.repeat(100)}.*b`;
   const few = () => ({ steps: 1_000 });
 
-  it('is assumed absent when secrets are delivered, and present when they are invalidated', () => {
+  it('is assumed absent when secrets are delivered, and present when secrets are invalidated', () => {
     expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool', few())).toBe(false);
     expect(globsMayIntersect([long], [apart], 'tool', few())).toBe(true);
   });

@@ -90,7 +90,7 @@ describe('globs', () => {
     ['*', '', true],
     ['mcp.pay.refund?', 'mcp.pay.refund1', false],
     ['mcp.[a-z].x', 'mcp.a.x', false],
-  ])('tool glob %s against %s: %s', (pattern, text, expected) => {
+  ])('match tool names: %s against %s is %s', (pattern, text, expected) => {
     expect(matches(pattern, text)).toBe(expected);
   });
 
@@ -104,7 +104,7 @@ describe('globs', () => {
     ['repo:*/app', 'repo:acme/app', true],
     ['repo:*/app', 'repo:a:b/app', false],
     ['file:v1.*', 'file:v1.2.3', true],
-  ])('resource glob %s against %s: %s', (pattern, text, expected) => {
+  ])('match resources: %s against %s is %s', (pattern, text, expected) => {
     expect(matches(pattern, text, 'resource')).toBe(expected);
   });
 
@@ -146,7 +146,7 @@ describe('the coverage of a glob by another', () => {
     ['mcp.refund*', 'mcp.ref*', false],
     ['mcp.*und', 'mcp.ref*', false],
     ['mcp.**a', 'mcp.*ba', true],
-  ])('%s covers %s: %s', (general, specific, expected) => {
+  ])('is decided: %s covers %s: %s', (general, specific, expected) => {
     expect(globCovers(general, specific, 'tool')).toBe(expected);
   });
 

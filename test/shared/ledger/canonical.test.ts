@@ -54,7 +54,7 @@ describe('the canonical text of an event', () => {
     );
   });
 
-  it('equals that of an independent implementation of RFC 8785, for any event', () => {
+  it('equals the text of an independent implementation of RFC 8785, for any event', () => {
     fc.assert(
       fc.property(anyEvent, fc.nat(), fc.nat(), (any, position, seq) => {
         const sealed = { ...any, tenant: 'acme', position, seq };

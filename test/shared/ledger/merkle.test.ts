@@ -69,7 +69,7 @@ describe('the Merkle tree', () => {
     }
   });
 
-  it('continues from a stored frontier, and refuses one with the wrong shape', () => {
+  it('continues from a stored frontier, and refuses a frontier with the wrong shape', () => {
     const leaves = leavesOf(77);
     const stored = frontierOf(leaves.slice(0, 41));
     const frontier = new Frontier(stored.size, stored.roots);
@@ -108,10 +108,13 @@ describe('an inclusion proof', () => {
     }
   });
 
-  it.each([-1, 0.5, Number.NaN, 2 ** 60])('is rejected for leaf %d of a tree of one', (index) => {
-    const [leaf = emptyRoot] = leavesOf(1);
-    expect(verifyInclusion({ leaf, index, size: 1, root: leaf }, [])).toBe(false);
-  });
+  it.each([-1, 0.5, Number.NaN, 2 ** 60])(
+    'is rejected for leaf %d of a tree with one leaf',
+    (index) => {
+      const [leaf = emptyRoot] = leavesOf(1);
+      expect(verifyInclusion({ leaf, index, size: 1, root: leaf }, [])).toBe(false);
+    },
+  );
 });
 
 describe('a consistency proof', () => {

@@ -33,7 +33,7 @@ describe('normalising a manifest', () => {
     });
   });
 
-  it('accepts a name only, with the default risk', () => {
+  it('accepts a manifest with a name only, and sets the default risk', () => {
     const manifest = parseManifest({ name: 'x' });
     expect(manifest).toEqual({ name: 'x' });
     expect(riskTierOf(manifest)).toBe('medium');

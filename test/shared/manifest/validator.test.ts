@@ -41,7 +41,7 @@ describe('validating arguments against a schema', () => {
     expect(argsValidator(refund)(sneaky)).toContain('__proto__');
   });
 
-  it('ignores format', () => {
+  it('ignores the keyword `format`', () => {
     expect(argsValidator({ properties: { a: { format: 'email' } } })({ a: 'no' })).toBeUndefined();
   });
 
@@ -52,7 +52,7 @@ describe('validating arguments against a schema', () => {
     expect(validate({ amount: 0.295 })).toBeDefined();
   });
 
-  it('supports 2020-12 by default, and drafts 6, 7 and 2019-09 by their URI', () => {
+  it('supports JSON Schema 2020-12 by default, and drafts 6, 7 and 2019-09 by their URI', () => {
     const pairs = { properties: { a: { prefixItems: [{ type: 'string' }], items: false } } };
     expect(argsValidator(pairs)({ a: ['x', 1] })).toBeDefined();
     for (const $schema of [

@@ -96,7 +96,7 @@ export const bodyCarriers: readonly Carrier[] = [
     ['the key twice, the small one last', `{"amount":${marker},"amount":50}`, 'args.duplicate_key'],
     ['the key in another case', `{"amount":50,"AMOUNT":${marker}}`, 'args.ambiguous'],
     [
-      'the key with a NUL behind',
+      'the key followed by a NUL',
       `{"amount":50,"amount\\u0000":${marker}}`,
       'args.encoding_invalid',
     ],
@@ -111,11 +111,11 @@ export const bodyCarriers: readonly Carrier[] = [
       'args.encoding_invalid',
     ],
     [
-      'the key behind a byte order mark',
+      'the key after a byte order mark',
       `{"amount":50,"\\ufeffamount":${marker}}`,
       'args.encoding_invalid',
     ],
-    ['the key with a space behind', `{"amount":50,"amount ":${marker}}`, 'args.encoding_invalid'],
+    ['the key followed by a space', `{"amount":50,"amount ":${marker}}`, 'args.encoding_invalid'],
     ['the key in full-width letters', `{"amount":50,"ａｍｏｕｎｔ":${marker}}`, 'args.ambiguous'],
     ['the key in brackets', `{"amount":50,"amount[]":${marker}}`, 'args.ambiguous'],
     ['the prototype', `{"amount":50,"__proto__":{"amount":${marker}}}`, 'args.schema_invalid'],
@@ -147,7 +147,7 @@ export const bodyCarriers: readonly Carrier[] = [
     ['an object', `{"amount":{"value":${marker}}}`, 'policy.no_match'],
     ['null', '{"amount":null}', 'policy.no_match'],
     ['a number with an exponent', `{"amount":${marker}e-400}`, 'args.number_unsafe'],
-    ['a number beyond doubles', `{"amount":${marker}e400}`, 'args.number_unsafe'],
+    ['a number beyond the double range', `{"amount":${marker}e400}`, 'args.number_unsafe'],
     ['minus zero', '{"amount":-0}', 'args.number_unsafe'],
     ['many digits', '{"amount":50.00000000000000000001}', 'args.number_unsafe'],
     ['an octal number', '{"amount":050}', 'args.schema_invalid'],
@@ -179,8 +179,8 @@ const hidden = denied.toString('latin1');
 
 /** Where one request ends and the next begins. */
 export const framingCarriers: readonly Carrier[] = [
-  ['another request behind it', Buffer.concat([small(), denied]), 'harmless'],
-  ['many requests behind it', Buffer.concat([small(), ...Array(8).fill(denied)]), 'harmless'],
+  ['another request after the call', Buffer.concat([small(), denied]), 'harmless'],
+  ['many requests after the call', Buffer.concat([small(), ...Array(8).fill(denied)]), 'harmless'],
   [
     'line ends before the next request',
     Buffer.concat([small(), Buffer.from('\r\n'), denied]),
@@ -241,7 +241,7 @@ export const framingCarriers: readonly Carrier[] = [
     'closed',
   ],
   [
-    'a request behind the last chunk',
+    'a request after the last chunk',
     Buffer.concat([chunked(`${smallChunk}0\r\n\r\n`), denied]),
     'harmless',
   ],

@@ -41,7 +41,7 @@ export const connections: readonly Connection[] = [
   ['HTTP/01.1', 'plain', post(' HTTP/01.1'), invalid],
   ['http/1.1', 'plain', post(' http/1.1'), invalid],
   ['no version', 'plain', post(''), invalid],
-  ['a version behind a tab', 'plain', post('\tHTTP/1.1'), invalid],
+  ['a version after a tab', 'plain', post('\tHTTP/1.1'), invalid],
   ['ICY', 'plain', post(' ICY/1.0'), invalid],
   ['RTSP', 'plain', post(' RTSP/1.0'), [...invalid, 'pay.too_large']],
   [
@@ -107,7 +107,12 @@ export const connections: readonly Connection[] = [
     post(' HTTP/1.1', 'Connection: Upgrade\r\nUpgrade: TLS/1.3\r\n'),
     upgrade,
   ],
-  ['an upgrade that nothing names', 'plain', post(' HTTP/1.1', 'Upgrade: websocket\r\n'), upgrade],
+  [
+    'an upgrade that Connection does not list',
+    'plain',
+    post(' HTTP/1.1', 'Upgrade: websocket\r\n'),
+    upgrade,
+  ],
   [
     'an upgrade inside TLS',
     'tls',

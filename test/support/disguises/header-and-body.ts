@@ -30,7 +30,7 @@ export const headers: readonly Disguise[] = [
     'args.encoding_invalid',
   ],
   [
-    'a charset that many ignore',
+    'a charset that many parsers ignore',
     withBody(body, ['Content-Type: application/json; charset=utf-7']),
     'args.encoding_invalid',
   ],
@@ -66,13 +66,13 @@ export const headers: readonly Disguise[] = [
     withHeader('Content-Encoding: identity', 'Content-Encoding: gzip'),
     'proxy.request_invalid',
   ],
-  ['a host that lies', post(target, body, ['Host: other.example']), 'same'],
+  ['a Host that differs from the target', post(target, body, ['Host: other.example']), 'same'],
   [
     'forwarded headers',
     withHeader('X-Forwarded-Host: evil', 'X-Forwarded-Prefix: /admin', 'Forwarded: host=evil'),
     'same',
   ],
-  ['credentials of its own', withHeader('Authorization: Bearer x', 'Cookie: session=1'), 'same'],
+  ['its own credentials', withHeader('Authorization: Bearer x', 'Cookie: session=1'), 'same'],
   ['headers named by Connection', withHeader('Connection: close, content-type'), 'same'],
   ['Upgrade to h2c', withHeader('Connection: HTTP2-Settings', 'HTTP2-Settings: AAMAAABk'), 'same'],
   [
@@ -131,7 +131,7 @@ export const framing: readonly Disguise[] = [
     'unparsed',
   ],
   [
-    'a request behind the request',
+    'a request after the request',
     Buffer.concat([plain, post('/v1/payments/pay_2/refund', body)]),
     'same',
   ],
@@ -150,8 +150,12 @@ export const json: readonly Disguise[] = [
   ['a number with an exponent', withBody('{"amount":9e2,"to":"cus_1"}'), 'same'],
   ['a key twice', withBody('{"amount":1,"amount":900,"to":"cus_1"}'), 'args.duplicate_key'],
   ['a key twice, once escaped', withBody('{"amount":1,"\\u0061mount":900}'), 'args.duplicate_key'],
-  ['a key in another case too', withBody('{"amount":1,"Amount":900}'), 'args.ambiguous'],
-  ['a key in another alphabet’s case too', withBody('{"tos":1,"to\u017f":2}'), 'args.ambiguous'],
+  ['a key repeated in another case', withBody('{"amount":1,"Amount":900}'), 'args.ambiguous'],
+  [
+    'a key repeated with a letter that folds to the same case',
+    withBody('{"tos":1,"to\u017f":2}'),
+    'args.ambiguous',
+  ],
   ['the path parameter in the body', withBody('{"payment_id":"pay_2"}'), 'args.ambiguous'],
   ['the path parameter in another case', withBody('{"Payment_ID":"pay_2"}'), 'args.ambiguous'],
   [
@@ -190,7 +194,7 @@ export const json: readonly Disguise[] = [
   ['single quotes', withBody("{'amount':900}"), 'args.schema_invalid'],
   ['NaN', withBody('{"amount":NaN}'), 'args.schema_invalid'],
   ['a second value', withBody(`${body}${body}`), 'args.schema_invalid'],
-  ['a NUL behind', withBody(`${body}\0`), 'args.schema_invalid'],
-  ['a guard against hijacking', withBody(`)]}',\n${body}`), 'args.schema_invalid'],
-  ['too much', withBody(`{"a":"${'x'.repeat(1 << 20)}"}`), 'args.too_large'],
+  ['a NUL after the text', withBody(`${body}\0`), 'args.schema_invalid'],
+  ['a guard against JSON hijacking', withBody(`)]}',\n${body}`), 'args.schema_invalid'],
+  ['a body above the limit', withBody(`{"a":"${'x'.repeat(1 << 20)}"}`), 'args.too_large'],
 ];

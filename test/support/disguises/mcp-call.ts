@@ -39,8 +39,8 @@ export const messages: readonly Disguise[] = [
     ),
     'same',
   ],
-  ['members of its own', mcp({ ...call, params: refund, x: 1 }), 'same'],
-  ['params of its own', params({ tool: 'refund.list', x: { y: 1 } }), 'same'],
+  ['additional members', mcp({ ...call, params: refund, x: 1 }), 'same'],
+  ['additional params', params({ tool: 'refund.list', x: { y: 1 } }), 'same'],
   ['an escaped path', post('/%6dcp', { ...call, params: refund }), 'same'],
   ['a batch', mcp([{ ...call, params: refund }]), 'mcp.batch_refused'],
   ['an empty batch', mcp([]), 'mcp.batch_refused'],
@@ -84,7 +84,7 @@ export const messages: readonly Disguise[] = [
     mcp({ ...call, method: ['tools/call'], params: refund }),
     'mcp.malformed',
   ],
-  ['a method beside a result', mcp({ ...call, params: refund, result: {} }), 'mcp.malformed'],
+  ['a method next to a result', mcp({ ...call, params: refund, result: {} }), 'mcp.malformed'],
   [
     'a method twice',
     mcp('{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/call"}'),
@@ -117,7 +117,7 @@ export const messages: readonly Disguise[] = [
     'args.duplicate_key',
   ],
   [
-    'an argument in another case too',
+    'an argument repeated in another case',
     params({ arguments: { amount: 1, AMOUNT: 900 } }),
     'args.ambiguous',
   ],
@@ -153,7 +153,7 @@ export const messages: readonly Disguise[] = [
     'mcp.header_mismatch',
   ],
   [
-    'a version that is no date',
+    'a version that is not a date',
     mcp({ ...call, params: refund }, ['MCP-Protocol-Version: latest']),
     'mcp.meta_missing',
   ],
@@ -206,7 +206,7 @@ export const modernMessages: readonly Disguise[] = [
     'mcp.header_mismatch',
   ],
   [
-    'base64 with rubbish',
+    'base64 with invalid characters',
     mcp(stateless, [...without('Mcp-Name'), 'Mcp-Name: =?base64?@@@@?=']),
     'mcp.header_mismatch',
   ],

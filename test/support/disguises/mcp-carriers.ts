@@ -27,9 +27,17 @@ export const mcpCarriers: readonly Carrier[] = [
   ['a second name in capitals', params({ Name: 'refund.delete' }), 'mcp.malformed'],
   ['second arguments in capitals', params({ Arguments: large.arguments }), 'mcp.malformed'],
   ['arguments with a long s', params({ 'argument\u017f': large.arguments }), 'mcp.malformed'],
-  ['params of another reader', params({ args: large.arguments, input: marker }), 'harmless'],
-  ['params beside params', mcp({ ...call, params: small, parameters: large }), 'harmless'],
-  ['a second call beside it', mcp({ ...call, params: small, calls: [large] }), 'harmless'],
+  [
+    'params under names of another parser',
+    params({ args: large.arguments, input: marker }),
+    'harmless',
+  ],
+  [
+    'a member `parameters` next to params',
+    mcp({ ...call, params: small, parameters: large }),
+    'harmless',
+  ],
+  ['a second call next to the first', mcp({ ...call, params: small, calls: [large] }), 'harmless'],
   [
     'an argument twice',
     body(smallText.replace('50', `50,"amount":${marker}`)),
@@ -91,7 +99,7 @@ export const mcpCarriers: readonly Carrier[] = [
     mcp({ jsonrpc: '2.0', id: 7, result: {}, params: large }),
     'mcp.malformed',
   ],
-  ['a call beside an error', mcp({ ...call, params: large, error: { code: 1 } }), 'mcp.malformed'],
+  ['a call next to an error', mcp({ ...call, params: large, error: { code: 1 } }), 'mcp.malformed'],
   ['a header for another tool', params({}, `Mcp-Name: refund.${marker}`), 'mcp.header_mismatch'],
   ['a header for another method', params({}, 'Mcp-Method: tools/list'), 'mcp.header_mismatch'],
   [
@@ -100,12 +108,16 @@ export const mcpCarriers: readonly Carrier[] = [
     'mcp.header_mismatch',
   ],
   ['a header with an underscore', params({}, `Mcp_Name: refund.${marker}`), 'harmless'],
-  ['a tool in a header of its own', params({}, `X-Mcp-Tool: refund.${marker}`), 'harmless'],
+  ['a tool name in a separate header', params({}, `X-Mcp-Tool: refund.${marker}`), 'harmless'],
   ['an overriding method', params({}, `X-HTTP-Method-Override: DELETE${marker}`), 'harmless'],
-  ['a version without sessions, unsaid in the body', params({}, ...modern), 'mcp.meta_missing'],
+  ['a stateless version that the body does not state', params({}, ...modern), 'mcp.meta_missing'],
   ['stateless, another argument', stateless({ arguments: large.arguments }), 'pay.too_large'],
   ['stateless, another name', stateless({ name: 'refund.delete' }), 'mcp.header_mismatch'],
-  ['stateless, params of another reader', stateless({ input: large.arguments }), 'harmless'],
+  [
+    'stateless, params under names of another parser',
+    stateless({ input: large.arguments }),
+    'harmless',
+  ],
   [
     'stateless, a parameter header',
     stateless({}, `Mcp-Param-Amount: ${marker}`),
@@ -173,7 +185,7 @@ export const opaqueCarriers: readonly Carrier[] = [
     'harmless',
   ],
   [
-    'one that it names otherwise',
+    'a header that Connection names in another spelling',
     open(['Connection: X_Amount', `X-Amount: ${marker}`]),
     'harmless',
   ],

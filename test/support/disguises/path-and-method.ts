@@ -46,7 +46,7 @@ export const paths: readonly Disguise[] = [
   ['a line feed', at('/v1/payments/pay_1%0a/refund'), 'proxy.path_refused'],
   ['an overlong slash', at('/v1/payments/x%c0%afpay_1/refund'), 'proxy.path_refused'],
   ['half an escape', at('/v1/payments/pay_1%/refund'), 'proxy.path_refused'],
-  ['an escape that is no hex', at('/v1/payments/pay%zz/refund'), 'proxy.path_refused'],
+  ['an escape that is not hexadecimal', at('/v1/payments/pay%zz/refund'), 'proxy.path_refused'],
   ['a Microsoft escape', at('/v1/payments/pay%u005f1/refund'), 'proxy.path_refused'],
   ['a fragment', at(`${target}#x`), 'proxy.path_refused'],
   [

@@ -7,10 +7,10 @@ export const list = (query: string) => raw({ target: `/v1/payments?${query}` });
 export const queries: readonly Disguise[] = [
   ['a plus for the space', list('customer=cus_1&note=a+b'), 'same'],
   ['escapes where none are needed', list('c%75stomer=cus%5F1&note=%61%20b'), 'same'],
-  ['empty parts', list('&&customer=cus_1&&note=a%20b&'), 'same'],
+  ['empty parameters', list('&&customer=cus_1&&note=a%20b&'), 'same'],
   ['a name twice', list('customer=cus_2&customer=cus_1'), 'args.ambiguous'],
   ['a name twice, once escaped', list('customer=cus_2&%63ustomer=cus_1'), 'args.ambiguous'],
-  ['a name in another case too', list('customer=cus_2&Customer=cus_1'), 'args.ambiguous'],
+  ['a name repeated in another case', list('customer=cus_2&Customer=cus_1'), 'args.ambiguous'],
   ['a list', list('customer[]=cus_1&customer[]=cus_2'), 'args.ambiguous'],
   ['half an escape', list('customer=cus_1%'), 'args.encoding_invalid'],
   ['Latin-1', list('customer=c%FCs'), 'args.encoding_invalid'],
@@ -80,7 +80,7 @@ export const forms: readonly Disguise[] = [
   ['_method', form('amount=900&_method=PUT'), 'proxy.method_refused'],
   ['raw UTF-8', form('to=cüs'), 'args.encoding_invalid'],
   ['raw Latin-1', form(Buffer.from('to=cüs', 'latin1')), 'args.encoding_invalid'],
-  ['a line feed behind', form('amount=900\n'), 'args.encoding_invalid'],
+  ['a line feed after the value', form('amount=900\n'), 'args.encoding_invalid'],
   [
     'a charset parameter of old forms',
     raw({

@@ -85,7 +85,7 @@ it('a changed bit in any byte of the signature fails verification, also in unuse
   }
 });
 
-it('an added member of a signature fails verification, because it is not signed', async () => {
+it('an added member of a signature fails verification, because this member is not signed', async () => {
   const text = (await exportOf(ledger)).toString();
   const added = text.replace('"signature":{"alg":', '"signature":{"aaa":"approved","alg":');
   expect(added).not.toBe(text);

@@ -157,7 +157,7 @@ describe('a decision in a SIEM export', () => {
     // A decision of a later version.
     ['allow_maybe', 'x', { action_id: 2, disposition_id: 2 }, '8', ['denied']],
   ])(
-    '%s (%s) has the same meaning in every dialect',
+    'has the same meaning in every dialect: %s (%s)',
     (decision, reason_code, ocsf, severity, ecs) => {
       const record = recordOf({ decision, reason_code });
       expect(linesOf(write('ocsf', record))[0]).toMatchObject(ocsf);

@@ -139,7 +139,7 @@ describe('verifying a ledger in pages', () => {
     ]);
   });
 
-  it('reports the first problem of each chain, by position, and at most a hundred', async () => {
+  it('reports the first problem of each chain, by position, and at most a hundred problems', async () => {
     const built = build(600, { chains: 150 });
     const rows = built.rows.map((row) => ({
       ...row,
