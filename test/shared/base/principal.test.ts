@@ -37,7 +37,7 @@ describe('the normalised form of a principal', () => {
     expect(differing).toEqual([]);
   });
 
-  it('does not change if it is normalised again', () => {
+  it('is its own normalised form', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         expect(foldPrincipal(foldPrincipal(text))).toBe(foldPrincipal(text));
