@@ -3,6 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ChangePublisher } from '../../../control-plane/core/change-publisher.ts';
 import { OwnUsage } from '../../../control-plane/core/own-usage.ts';
 import type { Services } from '../../../control-plane/core/services.ts';
 import { createFeed, type FeedOptions } from '../../../control-plane/ledger/reading/feed.ts';
@@ -17,7 +18,6 @@ import { openUpstream } from '../../../control-plane/platform/upstream/open-upst
 import { openKeys } from '../../../control-plane/platform/vault/open-keys.ts';
 import { createVault } from '../../../control-plane/platform/vault/vault.ts';
 import { createPublisher } from '../../../control-plane/publishing/publisher-loop.ts';
-import type { ChangePublisher } from '../../../control-plane/core/change-publisher.ts';
 import { type Log, silentLog } from '../../../shared/base/log.ts';
 import { openBus } from '../../../shared/bus/open.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
