@@ -111,6 +111,15 @@ describe('SIGTERM to a sidecar', () => {
       });
       return client;
     };
+    // Before its binding is in force, the CONNECT would be intercepted, also with 200.
+    await until('the bindings are in force', async () => {
+      const manifest = await rawClient(
+        stage.proxyPort,
+        headOf('GET', 'http://sallyport.internal/manifest', 'Connection: close\r\n'),
+      );
+      await manifest.closed;
+      return ['"model"', '"live"'].every((name) => manifest.text().includes(name));
+    });
     const tunnel = await opened(connectWithHello(silent, 'localhost'), '200 Conn');
     const socket = await opened(socketHead, '101 Switching');
     const streams = await Promise.all(

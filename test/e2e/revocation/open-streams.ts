@@ -229,12 +229,16 @@ export class OpenStreams {
 
   /** A call that is waiting for a human. */
   async openHold() {
-    const url = `http://127.0.0.1:${this.bench.upstream.port}/large`;
-    const answered = this.bench.agent.post(url, { amount: Math.random() });
-    await until('it is held', async () => {
-      const { body } = await this.bench.separate.api('GET', '/v1/approvals?status=pending');
-      return JSON.stringify(body).includes('bank.large');
-    });
+    const { separate, upstream, agent } = this.bench;
+    const pending = async () => {
+      const { body } = await separate.api('GET', '/v1/approvals?status=pending');
+      return (body.approvals as readonly { readonly id: string }[]).map(({ id }) => id);
+    };
+    const before = await pending();
+    const url = `http://127.0.0.1:${upstream.port}/large`;
+    const answered = agent.post(url, { amount: Math.random() });
+    // An approval of an earlier test may be pending, too.
+    await until('it is held', async () => (await pending()).some((id) => !before.includes(id)));
     return { ...watched(answered), answered };
   }
 
