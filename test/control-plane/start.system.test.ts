@@ -61,7 +61,7 @@ describe('a control plane', () => {
       /SALLYPORT_DEV_KEYS is for development/,
     ],
     ['with a malformed setting', () => ({ SALLYPORT_API_PROT: '1' }), /mean SALLYPORT_API_PORT/],
-  ])('%s exits with code 1 and the reason, without a secret', async (_what, env, says) => {
+  ])('%s exits with code 1 and prints the reason, without a secret', async (_what, env, says) => {
     const program = startProgram('control-plane/main.ts', {
       DATABASE_URL: database.url,
       SALLYPORT_MASTER_KEY: masterKey,

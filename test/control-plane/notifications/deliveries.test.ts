@@ -162,7 +162,7 @@ describe('a webhook receiver', () => {
     expect(receiver.seen).toHaveLength(1);
   });
 
-  it('that is unreachable is tried again, and the error contains only the receiver’s address', async () => {
+  it('that is unreachable gets another attempt later, and the recorded error contains only the receiver’s address', async () => {
     await receiver.close();
     await desk.request();
     expect(await drain()).toMatchObject({ rescheduled: 1 });
@@ -227,7 +227,7 @@ describe('several control planes', () => {
     expect(new Set(ids()).size).toBe(requests.length);
   });
 
-  it('take over the messages of a control plane that ended during a delivery', async () => {
+  it('take over the messages of a control plane that stopped during a delivery', async () => {
     await desk.request();
     const { services } = desk.gateway;
     expect(await claimDeliveries(services, { max: 1 })).toHaveLength(1);
@@ -250,7 +250,7 @@ describe('several control planes', () => {
   });
 });
 
-describe('a webhook URL', () => {
+describe('a webhook', () => {
   it.each([
     'http://hooks.example.com/x',
     'https://169.254.169.254/latest',
@@ -262,12 +262,12 @@ describe('a webhook URL', () => {
     'ftp://hooks.example.com/',
     'https://hooks.example.com*/',
     'not a url',
-  ])('is refused: %s', async (url) => {
+  ])('is refused if its URL is %s', async (url) => {
     const named = desk.gateway.owner.call(putWebhook, { body: { url } });
     expect((await refusalOf(named)).code).toBe('args.schema_invalid');
   });
 
-  it('is checked again at connection time: a name that resolves to a private address is not contacted', async () => {
+  it('has its address checked again at connection time, and a private address is not contacted', async () => {
     const strict = webhookChannel(createGuard({ allowPrivate: [] }));
     const message = { id: 'msg_1', atMs: Date.now(), body: '{}' };
     for (const [host, said] of [
@@ -283,7 +283,7 @@ describe('a webhook URL', () => {
     expect(receiver.seen).toEqual([]);
   });
 
-  it('is displayed as its host only, and the webhook’s secret is never displayed again', async () => {
+  it('is displayed with the host of its URL only, and its secret is never displayed again', async () => {
     const shown = await desk.gateway.owner.call(getWebhook);
     expect(shown).toMatchObject({ host: `127.0.0.1:${receiver.port}`, status: 'active' });
     expect(JSON.stringify(shown)).not.toContain('/hook');
@@ -292,7 +292,7 @@ describe('a webhook URL', () => {
     expect(install?.sealed).not.toContain('whsec');
   });
 
-  it('whose secret was rotated receives signatures with both secrets for a day', async () => {
+  it('whose secret was rotated receives signatures with the old and the new secret for a day', async () => {
     const body = { url: urlOf(receiver), rotate_secret: true };
     const { secret: next = '' } = await desk.gateway.owner.call(putWebhook, { body });
     const signatures = async () => {

@@ -22,7 +22,7 @@ const delays = [
 
 describe('the retry schedule', () => {
   it.each(delays.map((delayMs, index) => [index + 1, delayMs] as const))(
-    'after attempt %i waits %i ms, plus or minus a fifth',
+    'after failed attempt %i waits %i ms, plus or minus a fifth',
     (attempts, delayMs) => {
       const at = (random: number) => nextAttemptMs({ attempts, nowMs, random });
       expect(at(0)).toBe(nowMs + delayMs * 0.8);
@@ -38,7 +38,7 @@ describe('the retry schedule', () => {
     }
   });
 
-  it('follows the receiver’s Retry-After, up to a day, and never waits less than its own delay', () => {
+  it('uses the receiver’s Retry-After, limited to one day, if it is longer than the scheduled delay', () => {
     const waiting = (ms: number) =>
       nextAttemptMs({ attempts: 1, nowMs, random: 0.5, retryAfterMs: ms });
     expect(waiting(90_000)).toBe(nowMs + 90_000);
@@ -46,7 +46,7 @@ describe('the retry schedule', () => {
     expect(waiting(999 * hour)).toBe(nowMs + 24 * hour);
   });
 
-  it('parses Retry-After as seconds or a date only', () => {
+  it('accepts only seconds or a date in Retry-After', () => {
     const atMs = Date.parse('Fri, 20 Nov 2026 10:00:00 GMT');
     expect(retryAfterMs('120', atMs)).toBe(120_000);
     expect(retryAfterMs('Fri, 20 Nov 2026 10:00:30 GMT', atMs)).toBe(30_000);

@@ -52,7 +52,7 @@ describe('issuing a passport', () => {
     expect(verified.payload).toEqual(claims);
   });
 
-  it('stores the passport and seals the event of its issue', async () => {
+  it('stores the passport and seals an event that records the issuance', async () => {
     const { jti, evidence_id } = await issue({ agent_id: 'agent-sealed' });
     const { db } = gateway.services;
     const where = { tenantId_jti: { tenantId: 'default', jti } };
@@ -67,7 +67,7 @@ describe('issuing a passport', () => {
     expect(error.details).toMatchObject({ status: 403 });
   });
 
-  it('limits a registered agent to tools within its capabilities', async () => {
+  it('omits requested tools that are not within the capabilities of a registered agent', async () => {
     const agent_id = await gateway.agent('clamped', ['pay', 'mail.*']);
     const { claims } = await issue({ agent_id, allowed_tools: ['pay', 'mail.send', 'shell'] });
     expect(claims.allowed_tools).toEqual(['pay', 'mail.send']);
@@ -84,7 +84,7 @@ describe('issuing a passport', () => {
     expect((await refusalOf(issue({ ttl_seconds }))).code).toBe('passport.ttl_invalid');
   });
 
-  it('refuses another user or agent if the key is bound to an agent', async () => {
+  it('refuses a user or agent other than the key’s own if the key is bound to an agent', async () => {
     const agentId = Number(await gateway.agent('own'));
     const bound = await gateway.as({ role: 'agent', agentId, principal: 'bot' });
     const asUser = await refusalOf(issue({ agent_id: String(agentId) }, bound));
@@ -111,7 +111,7 @@ describe('verifying a passport', () => {
     },
   );
 
-  it('reports that a passport was used, at any risk', async () => {
+  it('reports that a passport was already used, whatever its risk tier', async () => {
     for (const risk_tier of ['low', 'high']) {
       const { passport } = await issue({ risk_tier });
       const body = { tool: 'pay', resource: 'r', agent_id: 'agent-x', user_id: 'user-1', passport };
@@ -141,7 +141,7 @@ describe('verifying a passport', () => {
     expect(report.errors.every(({ check, message }) => check !== '' && message !== '')).toBe(true);
   });
 
-  it('reports a passport that an unknown key signed', async () => {
+  it('reports an invalid signature if an unknown key signed the passport', async () => {
     const { services } = gateway;
     const claims = buildClaims({ ...grantOf('default'), nowMs: services.clock.now() });
     const report = await verify({ passport: signPassport(claims, generateSigningKey()) });
@@ -156,7 +156,7 @@ describe('verifying a passport', () => {
     expect(report.claims).toBeUndefined();
   });
 
-  it('refuses a passport for this tenant that another tenant’s key signed', async () => {
+  it('reports an invalid signature if another tenant’s key signed a passport for this tenant', async () => {
     const { services } = gateway;
     const key = await services.signingKeys.active('other', 'passport');
     const claims = buildClaims({ ...grantOf('default'), nowMs: services.clock.now() });
@@ -164,7 +164,7 @@ describe('verifying a passport', () => {
     expect(codes(report)).toEqual(['passport.signature_invalid']);
   });
 
-  it('reports an invalid approval of a passport', async () => {
+  it('reports that the approval named in a passport is invalid', async () => {
     const approval_hash = `sha256:${'0'.repeat(64)}`;
     const { passport } = await issue({ approval_hash });
     expect(codes(await verify({ passport }))).toEqual(['approval.invalid']);
@@ -191,7 +191,7 @@ describe('revoking a passport', () => {
   const revoke = (jti: string, client = gateway.owner) =>
     client.call(revokePassport, { body: { jti, reason: 'stolen' } });
 
-  it('is permanent, changes the section for sidecars, and is sealed once', async () => {
+  it('is permanent, updates the section published to sidecars, and is recorded in the ledger once', async () => {
     const { jti } = await issue();
     const first = await revoke(jti);
     gateway.services.clock.advance(1_000);
@@ -214,7 +214,7 @@ describe('revoking a passport', () => {
     expect(await verify({ passport })).toMatchObject({ valid: true });
   });
 
-  it('requires more than the permission to issue', async () => {
+  it('requires a permission that a key for issuing passports does not include', async () => {
     const developer = await gateway.as({ role: 'developer' });
     const error = await refusalOf(revoke('x', developer));
     expect(error.code).toBe('auth.insufficient_permission');

@@ -76,7 +76,7 @@ describe('linting candidate policies', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('compares with the published policies on request, without the policy that the candidate replaces', async () => {
+  it('compares a candidate with the published policies on request, except the policy that the candidate replaces', async () => {
     const published = policy(limit('deny', 'wire', '>', 50));
     await store(published, true);
     const beside = policy(limit('allow', 'wire', '<=', 100));

@@ -64,12 +64,12 @@ describe('the policy packs', () => {
     }
   });
 
-  it.each(names)('include %s with a line in the README', (pack) => {
+  it.each(names)('include the pack %s, which the README lists', (pack) => {
     const readme = readFileSync(join(folder, 'README.md'), 'utf8');
     expect(readme).toMatch(new RegExp(`^\\| \`${pack}\` \\| .{20,} \\|$`, 'm'));
   });
 
-  it.each(names)('include %s with a case for every rule', (pack) => {
+  it.each(names)('include the pack %s, which has a case for each of its rules', (pack) => {
     const set = compiled(pack);
     const shown = new Set(
       casesOf(pack).flatMap((one) => set.evaluate(contextOf(one)).matchedRules),
@@ -80,7 +80,7 @@ describe('the policy packs', () => {
     }
   });
 
-  it.each(names)('include %s without lint errors', (pack) => {
+  it.each(names)('include the pack %s, which has no lint errors', (pack) => {
     const policies = packs.find((one) => one.pack === pack)?.policies ?? [];
     const findings = lintPolicies(policies.map(({ definition }) => definition));
     expect(findings.filter(({ severity }) => severity !== 'info')).toEqual([]);
@@ -145,12 +145,12 @@ const happy = [
 ] as const;
 
 describe('installing a policy pack', () => {
-  it('has a test for every pack', () => {
+  it('is tested for every pack', () => {
     expect(happy.map(([pack]) => pack).sort()).toEqual(names);
   });
 
   it.each(happy)(
-    'of %s makes the pack effective after its policies are published',
+    'makes the pack %s effective after its policies are published',
     async (pack, action, decision, reason) => {
       const tenantId = `pack-${pack}`;
       await gateway.services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
@@ -168,7 +168,7 @@ describe('installing a policy pack', () => {
     },
   );
 
-  it('can start from a list of the available packs', async () => {
+  it('is supported by an operation that lists the available packs', async () => {
     const listed = await gateway.owner.call(listPolicyPacks);
     expect(listed.packs.map(({ pack }) => pack)).toEqual(names);
   });
@@ -194,7 +194,7 @@ describe('installing a policy pack', () => {
     expect(await gateway.services.db.policy.count({ where })).toBe(1);
   });
 
-  it('keeps a policy active that an operator changed, until publishing is requested', async () => {
+  it('over a policy that an operator changed creates a draft and leaves the changed policy published', async () => {
     const { policies } = await install({ pack: 'read-only' });
     const draft = policies[0]?.policy;
     const rules_json = { ...draft?.rules_json, description: 'ours' };
@@ -211,7 +211,7 @@ describe('installing a policy pack', () => {
     expect(rows.map(({ id }) => id)).toEqual([draft?.id]);
   });
 
-  it('can set another mode, to observe the pack’s decisions first', async () => {
+  it('can set the mode monitor for the pack’s policies', async () => {
     const { policies } = await install({
       pack: 'production-change',
       publish: true,
@@ -258,7 +258,7 @@ describe('installing a policy pack', () => {
     ['no pack name', {}],
     ['an unknown mode', { pack: 'payments', mode: 'off' }],
     ['a number as its name', { pack: 5 }],
-  ])('is refused with %s', async (_what, body) => {
+  ])('is refused if the request has %s', async (_what, body) => {
     expect((await post(body)).body).toMatchObject({ reason_code: 'args.schema_invalid' });
   });
 });

@@ -86,7 +86,7 @@ describe('creating a policy', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('is refused with the path and the allowed values of an invalid field', async () => {
+  it('is refused with an error that states the path and the allowed values of an invalid field', async () => {
     const when = { all: [{ path: 'args.amount', operator: 'eq', value: 1 }] };
     const { message } = await refusalOf(
       draft(definition({ rules: [rule('allow', 'x', { when })] })),
@@ -116,7 +116,7 @@ describe('creating a policy', () => {
     expect(error.details).toMatchObject({ status: 402, feature: 'policies', min_tier: 'team' });
   });
 
-  it('is refused above the plan’s limit on policies in concurrent requests, too', async () => {
+  it('is refused above the plan’s limit on policies, even for concurrent requests', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'busy', name: 'busy', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'busy' });
@@ -128,8 +128,8 @@ describe('creating a policy', () => {
   });
 });
 
-describe('the lifecycle of a policy', () => {
-  it('increments version and hash with every change to a draft', async () => {
+describe('the policy API', () => {
+  it('increments the version with every change to a draft, and changes the hash if the rules change', async () => {
     const first = await draft();
     const rules_json = { ...first.rules_json, description: 'other' };
     const body = { rules_json };
@@ -158,7 +158,7 @@ describe('the lifecycle of a policy', () => {
     ]);
   });
 
-  it('leaves one published version if two drafts of a definition are published concurrently', async () => {
+  it('keeps one published version if two drafts of a definition are published concurrently', async () => {
     const rules_json = definition();
     const drafts = await Promise.all([1, 2, 3, 4].map((n) => draft({ ...rules_json, version: n })));
     await Promise.all(drafts.map(({ id }) => publish(id)));
@@ -184,7 +184,7 @@ describe('the lifecycle of a policy', () => {
     },
   );
 
-  it('deletes a draft on request, archives a published policy instead, and keeps an archived policy', async () => {
+  it('on a delete request, deletes a draft, archives a published policy, and keeps an archived policy', async () => {
     const one = await draft();
     const remove = (id: number) => gateway.owner.call(deletePolicy, { params: { id } });
     expect(await remove(one.id)).toEqual({ id: one.id, outcome: 'deleted' });
@@ -205,7 +205,7 @@ describe('the lifecycle of a policy', () => {
     expect(await get(id)).toMatchObject({ lifecycle: 'published' });
   });
 
-  it('changes the section for sidecars when a policy is published, but not for drafts', async () => {
+  it('updates the section for sidecars when a policy is published, but not when a draft is stored', async () => {
     const version = async () => {
       const where = { tenantId_name: { tenantId: 'default', name: 'policies' } };
       return (await gateway.services.db.syncSection.findUnique({ where }))?.version ?? 0n;
@@ -237,7 +237,7 @@ describe('another tenant', () => {
 describe('replaying a policy', () => {
   const context = { tool: { name: 'pay' }, args: { amount: 20 } };
 
-  it('returns every condition, stores nothing, and reports whether the expectation was met', async () => {
+  it('returns the result of every condition, stores nothing, and reports whether the expectation was met', async () => {
     const before = await gateway.services.db.evidenceRow.count();
     const policy = definition();
     const expected = { decision: 'allow', reason_code: 'test.allow' };

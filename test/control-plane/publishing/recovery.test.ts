@@ -84,7 +84,7 @@ describe('a bus that lost or changed published sections', () => {
     });
   });
 
-  it('gets a section signed again if a slower process signed it with the retired key', async () => {
+  it('gets a newly signed section if a slower process published the section with a retired key', async () => {
     const { world } = stage;
     const running = stage.publisher();
     await running.round();
@@ -173,7 +173,7 @@ describe('a failure to publish', () => {
   });
 });
 
-describe('the embedded database with the in-process bus', () => {
+describe('a publisher with the embedded database and the in-process bus', () => {
   it('publishes a change to the replica, and fills the empty bus after a restart', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'sallyport-sync-'));
     stage.endWith(() => rm(dataDir, { recursive: true }));

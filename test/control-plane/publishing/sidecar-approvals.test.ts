@@ -188,7 +188,7 @@ describe('an approval in the section of its sidecar', () => {
     expect(await store.db.passport.count({ where: { kind: 'grant' } })).toBe(1);
   });
 
-  it('contains the same passport whenever any control plane builds the section', async () => {
+  it('contains the same passport each time, whichever control plane builds the section', async () => {
     await approval({ status: 'approved', proof: {} });
     const [first] = await delivered();
     stage.clock.advance(30_000);
@@ -204,7 +204,7 @@ describe('an approval in the section of its sidecar', () => {
     expect((await recorded(store)).filter(({ data }) => data.kind === 'grant')).toHaveLength(2);
   });
 
-  it('is pending if the kind of its issued passport was altered, and other approvals are published', async () => {
+  it('is published as pending if the kind of its issued passport was altered; other approvals are not affected', async () => {
     await approval({ status: 'approved', proof: {} });
     await delivered();
     await store.pool.query(`update passport set kind = 'agent' where kind = 'grant'`);
@@ -235,7 +235,7 @@ describe('an approval in the section of its sidecar', () => {
     ]);
   });
 
-  it('is pending if its arguments cannot be decrypted, and other approvals are published', async () => {
+  it('is published as pending if its arguments cannot be decrypted; other approvals are not affected', async () => {
     await approval({
       status: 'modified',
       proof: { status: 'modified' },
@@ -256,7 +256,7 @@ describe('an approval in the section of its sidecar', () => {
       'the ledger’s decision belongs to another approval',
       { status: 'approved', proof: { approval_id: 1 } },
     ],
-  ])('is pending if its row is granted but %s', async (_what, wanted) => {
+  ])('is published as pending if its row is granted but %s', async (_what, wanted) => {
     await approval(wanted as Wanted);
     const [told] = await delivered();
     expect(told).toMatchObject({ status: 'pending' });
@@ -278,7 +278,7 @@ describe('an approval in the section of its sidecar', () => {
     expect(await delivered()).toEqual([]);
   });
 
-  it('is granted by its digest alone if a passport cannot contain its resource', async () => {
+  it('contains a passport without resources if a passport cannot contain the approved resource', async () => {
     await approval({ status: 'approved', proof: {}, resource: '' });
     const [granted] = await delivered();
     expect((await passportOf(stage, granted?.passport)).allowed_resources).toEqual([]);

@@ -94,7 +94,7 @@ describe('an approval that a sidecar requests', () => {
     expect(data.matched_rules).toEqual(['p1/require_approval wire']);
   });
 
-  it('needs two owners if a rule requires this, even if the sidecar requests one approver', async () => {
+  it('requires two owners if a control plane rule requires them, even if the sidecar requests one approver', async () => {
     const { id } = await open(action('wire'));
     expect((await refusalOf(decide(id, anna))).code).toBe('approval.role_insufficient');
     expect((await decide(id, oscar)).votes_missing).toBe(1);
@@ -137,13 +137,16 @@ describe('an approval that a sidecar requests', () => {
   it.each([
     ['drop', 'test.deny'],
     ['unknown', 'policy.no_match'],
-  ])('is refused with the reason if the control plane’s rules deny %s', async (tool, reason) => {
-    const before = await gateway.services.db.approval.count();
-    const refusal = await refusalOf(open(action(tool)));
-    expect(refusal.code).toBe('approval.action_denied');
-    expect(refusal.message).toContain(reason);
-    expect(await gateway.services.db.approval.count()).toBe(before);
-  });
+  ])(
+    'is refused with the reason if the control plane’s rules deny the tool %s',
+    async (tool, reason) => {
+      const before = await gateway.services.db.approval.count();
+      const refusal = await refusalOf(open(action(tool)));
+      expect(refusal.code).toBe('approval.action_denied');
+      expect(refusal.message).toContain(reason);
+      expect(await gateway.services.db.approval.count()).toBe(before);
+    },
+  );
 
   it('is refused for a version of the tool that differs from the registered version', async () => {
     const one = action('plain');
@@ -153,7 +156,7 @@ describe('an approval that a sidecar requests', () => {
     expect((await refusalOf(opening)).code).toBe('tool.manifest_changed');
   });
 
-  it('is refused with a malformed passport', async () => {
+  it('is refused if the passport is malformed', async () => {
     const one = action('plain');
     const digest = digestOf(one, undefined);
     const opening = sidecar.controlPlane.openApproval(one, digest, claimed(), 'not.a.passport');
@@ -219,7 +222,7 @@ describe('rules that become stricter after a decision', () => {
     expect(refusal.code).toBe('approval.action_denied');
   });
 
-  it('change the terms of an open approval, also for existing votes, when the action is requested again', async () => {
+  it('change the terms of an open approval, even for existing votes, when the action is requested again', async () => {
     await publish('require_approval', { quorum: 2 });
     const one = action('moving');
     const { id } = await open(one);

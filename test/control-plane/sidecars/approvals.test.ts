@@ -88,10 +88,10 @@ describe('an approval requested by a sidecar', () => {
   });
 
   it.each([
-    ['another agent', { agentId: '999' }],
-    ['another user', { userId: 'ceo' }],
-    ['another tenant', { tenantId: 'other' }],
-  ])('is refused if the digest covers %s', async (_what, more) => {
+    ['a different agent', { agentId: '999' }],
+    ['a different user', { userId: 'ceo' }],
+    ['a different tenant', { tenantId: 'other' }],
+  ])('is refused if the digest was computed for %s', async (_what, more) => {
     const one = action();
     const digest = digestOf({ ...one, ...more }, undefined);
     expect((await refusalOf(open(one, sidecar, digest))).code).toBe('approval.invalid');
@@ -104,10 +104,10 @@ describe('an approval requested by a sidecar', () => {
   });
 
   it.each([
-    ['omits', undefined, { request_state: 's' }],
-    ['invents', { request_state: 's' }, undefined],
+    ['omits the action’s', undefined, { request_state: 's' }],
+    ['covers additional', { request_state: 's' }, undefined],
   ])(
-    'is refused if the digest %s MCP parameters next to the arguments',
+    'is refused if the digest %s MCP parameters other than the arguments',
     async (_, shown, digested) => {
       const one = action();
       const digest = digestOf({ ...one, mcp: digested }, undefined);
@@ -184,7 +184,7 @@ describe('an approval requested by a sidecar', () => {
 });
 
 describe('using a grant', () => {
-  it('succeeds once, also with concurrent requests', async () => {
+  it('succeeds only once, even for concurrent requests', async () => {
     const { id } = await open();
     await decide(id);
     const tries = await Promise.allSettled(

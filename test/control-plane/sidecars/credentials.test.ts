@@ -79,12 +79,15 @@ it.each([
   ['mcp.crm.*', 'mcp.*.lookup', true],
   ['**', 'payments.*', true],
   ['*', 'payments.*', true],
-])('an agent with %s gets the secret bound to %s: %s', async (capability, bound, expected) => {
-  const name = `glob-${crypto.randomUUID()}`;
-  await store('default', name, [bound]);
-  const agentId = await gateway.agent(name, [capability]);
-  const { controlPlane } = await enrolledSidecar(gateway, agentId);
-  const { credentials } = await controlPlane.credentials();
-  const secrets = credentials.map(({ secret }) => secret);
-  expect(secrets.includes(`secret of ${name}`)).toBe(expected);
-});
+])(
+  'an agent with the capability %s gets a secret bound to the tool pattern %s: %s',
+  async (capability, bound, expected) => {
+    const name = `glob-${crypto.randomUUID()}`;
+    await store('default', name, [bound]);
+    const agentId = await gateway.agent(name, [capability]);
+    const { controlPlane } = await enrolledSidecar(gateway, agentId);
+    const { credentials } = await controlPlane.credentials();
+    const secrets = credentials.map(({ secret }) => secret);
+    expect(secrets.includes(`secret of ${name}`)).toBe(expected);
+  },
+);

@@ -59,7 +59,7 @@ it('each delivery of a credential version to a sidecar is recorded once, with id
   expect(JSON.stringify(events)).not.toMatch(/sk_live|api\.example/);
 });
 
-it('the delivery of a new version is recorded, and a delivery to another sidecar of the agent', async () => {
+it('the delivery of a new version is recorded, and so is a delivery to a second sidecar of the agent', async () => {
   await sidecar.controlPlane.credentials();
   const { version } = await store('payments', 'sk_live_2');
   await sidecar.controlPlane.credentials();
@@ -85,7 +85,7 @@ it('no delivery is recorded for an agent without credentials', async () => {
 });
 
 it.each(['evidence_row', 'event_outbox'])(
-  'a credential is not delivered while the delivery cannot be recorded in %s',
+  'a credential is not delivered while the delivery cannot be recorded in the table %s',
   async (table) => {
     await faults.unwritable(table);
     const error = await refusalOf(sidecar.controlPlane.credentials());

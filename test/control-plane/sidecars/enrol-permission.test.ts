@@ -72,7 +72,7 @@ describe('an enrolment token', () => {
     },
   );
 
-  it('can be created with a key that is bound to the agent for the user and environment of a live sidecar', async () => {
+  it('can be created with a key that is bound to the agent if a live sidecar of the agent has the same user and environment', async () => {
     const agentId = await gateway.agent(name, ['notes.*']);
     const bound = await gateway.as({ role: 'owner', agentId: Number(agentId) });
     const made = (user_id: string, environment: Environment) =>

@@ -108,7 +108,7 @@ describe('an enrolment token', () => {
   });
 
   it.each([
-    ['a signing key of another curve', { signing_jwk: { kty: 'OKP', crv: 'X25519', x: 'AAAA' } }],
+    ['a signing key of a wrong curve', { signing_jwk: { kty: 'OKP', crv: 'X25519', x: 'AAAA' } }],
     ['a malformed encryption key', { encryption_jwk: { kty: 'OKP', crv: 'X25519', x: 'short' } }],
     ['a request without keys', { signing_jwk: undefined }],
   ])('is not consumed by %s', async (_what, more) => {
@@ -230,7 +230,7 @@ describe('a sidecar’s claim of a passport', () => {
 
 describe('a key that is bound to one agent', () => {
   it.each(['admin', 'owner'] as const)(
-    'of role %s can create enrolment tokens for that agent only, and can change no other agent',
+    'and has the role %s can create enrolment tokens for this agent only and cannot change other agents',
     async (role) => {
       const victim = await gateway.agent('victim', ['read.*']);
       const bound = await gateway.as({ role, agentId: Number(agentId) });

@@ -109,28 +109,28 @@ describe('uploading evidence', () => {
   });
 });
 
-describe('a record with a false origin', () => {
+describe('an uploaded record', () => {
   it.each([
-    ['another agent', { agent_id: '999' }],
+    ['a different agent', { agent_id: '999' }],
     ['no agent', { agent_id: undefined }],
-    ['another agent’s chain', { chain_id: 'agent:999' }],
+    ['the chain of a different agent', { chain_id: 'agent:999' }],
     ['the control plane', { source: 'control-plane' }],
-    ['another sidecar', { source: 'sidecar:sc_other' }],
-    ['another user', { user_id: 'ceo' }],
+    ['a different sidecar', { source: 'sidecar:sc_other' }],
+    ['a different user', { user_id: 'ceo' }],
     ['the user of an unknown passport', { user_id: 'ceo', data: { passport_jti: 'pp_1' } }],
-    ['another user in acted_for', { data: { acted_for: 'ceo' } }],
+    ['a different user in acted_for', { data: { acted_for: 'ceo' } }],
     [
-      'another user in acted_for with a lease',
+      'a different user in acted_for with a lease',
       { data: { acted_for: 'ceo', passport_jti: 'ls_1.4' } },
     ],
     ['a wildcard in acted_for', { data: { acted_for: '*', passport_jti: 'pp_1' } }],
     ['an object in acted_for', { data: { acted_for: { id: 'ceo' } } }],
-    ['another environment', { data: { environment: 'dev' } }],
+    ['a different environment', { data: { environment: 'dev' } }],
     ['a wildcard as its user', { user_id: '*', data: { passport_jti: 'pp_1' } }],
     ['the type approval.decided', { type: 'approval.decided' }],
     ['the type passport.issued', { type: 'passport.issued' }],
     ['the type policy.published', { type: 'policy.published' }],
-  ])('is quarantined once if it names %s, and other records are sealed', async (_who, more) => {
+  ])('is quarantined once if it names %s; the other records are sealed', async (_who, more) => {
     const stranger = sidecar.record(more as never, 'c2FsdA==');
     const records = [sidecar.record(), stranger, sidecar.record()];
     for (let tries = 0; tries < 2; tries++) await upload(records);
@@ -149,7 +149,7 @@ describe('a record with a false origin', () => {
     expect(aside?.canonical).not.toContain('c2FsdA');
   });
 
-  it('is accepted if the agent presented a passport of that user', async () => {
+  it('may name a different user if the agent presented a passport of this user', async () => {
     const { jti } = await gateway.owner.call(issuePassport, {
       body: {
         tenant_id: 'default',
@@ -177,7 +177,7 @@ describe('a record with a false origin', () => {
 describe('a segment of evidence', () => {
   it.each([
     ['signed with an unknown key', () => ({ key: generateSigningKey() })],
-    ['of another sidecar', () => ({ sidecar: 'sc_other' })],
+    ['signed for a different sidecar', () => ({ sidecar: 'sc_other' })],
   ])('is refused if it is %s', async (_what, changes) => {
     const records = [sidecar.record()];
     const { jws } = sidecar.segment(records, spoolStart, changes());

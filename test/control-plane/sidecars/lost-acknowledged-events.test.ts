@@ -105,7 +105,7 @@ async function uploadShowing(ledger: LedgerAcknowledgement | undefined, by = sid
 }
 
 describe('a ledger that lost acknowledged events', () => {
-  it('refuses uploads after the restore of an older backup and raises one alarm, until an operator accepts the loss', async () => {
+  it('raises one alarm after the restore of an older backup, and refuses uploads until an operator accepts the loss', async () => {
     start();
     await write(3);
     await uploaded();
@@ -186,7 +186,7 @@ describe('the acknowledgement that a sidecar presents', () => {
     expect(events.filter(({ type }) => type === 'sidecar.evidence_refused')).toHaveLength(1);
   });
 
-  it('is presented only under the enrolment that received it', async () => {
+  it('is presented only by the enrolment that received it', async () => {
     start();
     await write(1);
     await uploaded();

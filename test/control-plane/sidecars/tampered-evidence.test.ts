@@ -113,7 +113,7 @@ describe('a batch that was changed in transit is refused with a specific reason,
     expect(await sealedOf(sidecar)).toEqual(idsOf(sent));
   });
 
-  it('a batch of another sidecar is refused, and accepted later from the sidecar that signed it', async () => {
+  it('a batch that a different sidecar signed is refused, and accepted later from the signing sidecar', async () => {
     const theirs = records(2, other);
     const { jws } = other.segment(theirs);
     const refusal = await refusalOf(
@@ -141,7 +141,7 @@ describe('a batch in an unexpected order', () => {
     expect(await typesOf(sidecar)).toEqual([]);
   });
 
-  it('changes nothing and reports no gap if an older batch is sent again', async () => {
+  it('changes nothing and causes no gap incident if it was already sent and is not the newest', async () => {
     const batches = [records(2), records(3), records(2)] as const;
     const first = await send(batches[0].map(lineOf));
     const second = await send(batches[1].map(lineOf), first.last);
@@ -160,7 +160,7 @@ describe('a batch in an unexpected order', () => {
     expect(await typesOf(sidecar)).toEqual([]);
   });
 
-  it('is sealed and reported as an incident if it restarts the numbering with other records', async () => {
+  it('is sealed and reported as an incident if it restarts the record numbers with different records', async () => {
     await send(records(5).map(lineOf));
     const anew = records(2);
     const { last } = await send(anew.map(lineOf));
@@ -170,7 +170,7 @@ describe('a batch in an unexpected order', () => {
     expect(await typesOf(sidecar)).toEqual(['sidecar.evidence_rewound']);
   });
 
-  it('is sealed and reported as an incident if it names another previous record', async () => {
+  it('is sealed and reported as an incident if its previous-record reference is not the last record received', async () => {
     const { last } = await send(records(2).map(lineOf));
     await send(records(1).map(lineOf), { record: last.record, hash: 'ab'.repeat(32) });
     expect(await sealedOf(sidecar)).toHaveLength(3);
@@ -198,7 +198,10 @@ describe('a record that the ledger cannot store', () => {
     ['that is empty', () => ''],
     ['that is a JSON value other than an object', () => '17'],
     ['with a duplicate key', () => event().replace('{', '{"event":1,')],
-    ['with its keys in another order', () => JSON.stringify({ salt: 'cw==', ...sidecar.record() })],
+    [
+      'whose keys are not in canonical order',
+      () => JSON.stringify({ salt: 'cw==', ...sidecar.record() }),
+    ],
     ['with endless nesting', () => `{"event":${'['.repeat(50_000)}${']'.repeat(50_000)}}`],
     ['with too deep nesting', () => lineOf(sidecar.record({ data: deep(80) }))],
     ['with a number that cannot be represented', () => event().replace('{}', '9007199254740993')],
@@ -206,7 +209,7 @@ describe('a record that the ledger cannot store', () => {
     ['with an unpaired surrogate', () => event().replace('"pay"', '"\\ud800"')],
   ];
   it.each(cases)(
-    'is quarantined and counted if it is a record %s, and later records are sealed',
+    'is quarantined and counted if it is a record %s; later records are sealed',
     async (_what, line) => {
       const lines = [lineOf(sidecar.record()), line(), lineOf(sidecar.record())];
       const { last, acked } = await send(lines);
@@ -223,7 +226,7 @@ describe('a record that the ledger cannot store', () => {
     },
   );
 
-  it('is quarantined with its content if the same sidecar used its id before', async () => {
+  it('is quarantined with its content if the same sidecar has already used its id', async () => {
     const [first, second] = [sidecar.record(), sidecar.record({ decision: 'deny' })];
     const forged = { event: { ...second.event, id: first.event.id } };
     const { last } = await send([first, forged, sidecar.record()].map(lineOf));

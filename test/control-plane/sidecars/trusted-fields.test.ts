@@ -273,7 +273,7 @@ const claiming = Object.entries(trustedFields).flatMap(([id, fields]) =>
     .map(([field]) => `${id} ${field}`),
 );
 
-it('every field that is more than the sidecar’s own statement has a hostile test case', () => {
+it('every field that the control plane does not accept as the sidecar’s own statement has a hostile test case', () => {
   expect(Object.keys(hostile).toSorted()).toEqual(claiming.toSorted());
 });
 

@@ -97,7 +97,7 @@ describe('ingesting a tool', () => {
     expect((await refusalOf(ingest(manifest))).code).toBe('args.schema_invalid');
   });
 
-  it('separates the tools of tenants', async () => {
+  it('keeps the tools of different tenants separate', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     await ingest({ name: 'shared', description: 'one' });
     expect(await ingest({ name: 'shared', description: 'two' }, stranger)).toMatchObject({
@@ -148,7 +148,7 @@ describe('deciding on a changed tool', () => {
     });
   });
 
-  it('rejects the version after a denial, even if the version is submitted again', async () => {
+  it('keeps the version rejected after a denial, even if the version is submitted again', async () => {
     const { approval_request_id } = await drift('denied');
     await decide(approval_request_id, 'deny');
     expect(await stored('denied')).toMatchObject({ approvalStatus: 'rejected' });

@@ -45,7 +45,7 @@ describe('a kill switch', () => {
     'mcp.**',
     'http.get.anything.example',
     '**',
-  ])('on the known %s has no warning', async (tool) => {
+  ])('on the tool or pattern %s, which is known, causes no warning', async (tool) => {
     expect(await arm(tool)).toBeUndefined();
   });
 

@@ -280,19 +280,19 @@ describe('the examined decisions', () => {
   });
 });
 
-describe('a refused backtest', () => {
+describe('a backtest request', () => {
   it.each([
     ['an invalid policy', { policy: candidate(rule('permit')) }, 'policy.invalid'],
     ['no policy', {}, 'args.schema_invalid'],
     ['an unknown field', { policy: {}, policies: [] }, 'args.schema_invalid'],
     ['too many decisions in one page', { policy: {}, limit: 10_001 }, 'args.schema_invalid'],
     [
-      'an end before its beginning',
+      'a time range that ends before it begins',
       { policy: {}, from: '2026-01-02T00:00:00Z', to: '2026-01-01T00:00:00Z' },
       'args.schema_invalid',
     ],
     ['an invalid cursor', { policy: candidate(), cursor: 'AAAA' }, 'evidence.cursor_invalid'],
-  ])('has %s', async (_what, body, code) => {
+  ])('is refused if it has %s', async (_what, body, code) => {
     expect((await refusalOf(backtest(body))).code).toBe(code);
   });
 });

@@ -42,7 +42,7 @@ const pay = async (amount: number) =>
 const archive = (id: number) =>
   stage.gateway.owner.call(deletePolicy, { params: { id: String(id) } });
 
-describe('the report on a policy in monitor or warn', () => {
+describe('the report on a policy in mode monitor or warn', () => {
   it('counts each decision under its strictest rule’s decision and reason, and under every matching rule', async () => {
     const { id, name } = await watch('monitor', large, middle);
     await pay(5);
@@ -113,7 +113,7 @@ describe('the report on a policy in monitor or warn', () => {
   });
 });
 
-describe('the report counts nothing', () => {
+describe('the report counts no decisions', () => {
   it('of another policy with a rule of the same name', async () => {
     const rules = [rule('deny', 'pay', { name: 'large' })];
     const { id } = await watch('monitor', ...rules);
@@ -142,7 +142,7 @@ describe('the report counts nothing', () => {
 });
 
 describe('the report is refused', () => {
-  it('for an unknown policy and for another tenant’s', async () => {
+  it('for an unknown policy and for a policy of another tenant', async () => {
     expect((await refusalOf(observed(999_999))).code).toBe('policy.not_found');
     const { id } = await watch('monitor', large);
     const stranger = await stage.gateway.as({ tenantId: 'other' });

@@ -70,7 +70,7 @@ async function everythingStored(): Promise<Record<string, unknown>> {
 
 describe('simulating', () => {
   it.each(['pay', 'shell', 'refund', 'mail', 'unheard.of'])(
-    'returns the same decision as preflight on %s',
+    'returns the same decision as preflight for the tool %s',
     async (tool) => {
       const rehearsed = await one(stage.action({ tool }));
       const real = await stage.ask({ tool });
@@ -237,7 +237,7 @@ describe('simulating without side effects', () => {
   });
 });
 
-describe('a refused simulation', () => {
+describe('a simulation request', () => {
   it.each([
     ['no action', {}, 'args.schema_invalid', 'tool'],
     ['an empty list of actions', { actions: [] }, 'args.schema_invalid', 'actions'],
@@ -255,25 +255,25 @@ describe('a refused simulation', () => {
       'policy.invalid',
       'same',
     ],
-  ])('has %s', async (_what, more, code, named) => {
+  ])('is refused if it has %s', async (_what, more, code, named) => {
     const body = 'policies' in more ? { ...stage.action(), ...more } : more;
     const error = await refusalOf(simulate(body));
     expect(error.code).toBe(code);
     expect(error.message).toContain(named);
   });
 
-  it('has both an action and actions', async () => {
+  it('is refused if it has both an action and a list of actions', async () => {
     const error = await refusalOf(simulate({ ...stage.action(), actions: [stage.action()] }));
     expect(error).toMatchObject({ code: 'args.schema_invalid' });
   });
 
-  it('comes from an agent, which could probe the policies without a record', async () => {
+  it('is refused if it comes from an agent, because an agent could probe the policies without a record', async () => {
     const agent = await stage.gateway.as({ role: 'agent' });
     const error = await refusalOf(simulate(stage.action(), agent));
     expect(error.code).toBe('auth.insufficient_permission');
   });
 
-  it('names an agent other than the agent that the key is bound to', async () => {
+  it('is refused if it names an agent other than the agent that the key is bound to', async () => {
     const bound = await stage.gateway.as({ role: 'developer', agentId: 12_345 });
     const error = await refusalOf(simulate({ actions: [stage.action()] }, bound));
     expect(error.code).toBe('agent.mismatch');

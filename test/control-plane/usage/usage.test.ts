@@ -216,7 +216,7 @@ describe('the usage that a sidecar fetches', () => {
     expect(next.position).toBeGreaterThan(position);
   });
 
-  it('is sent completely again if the ledger is shorter than before', async () => {
+  it('is sent in full if the requested position is beyond the end of the ledger', async () => {
     await upload([counted({})]);
     const { position } = await usage();
     expect(await usage('run_now', position + 1_000)).toMatchObject({

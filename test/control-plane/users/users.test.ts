@@ -18,7 +18,7 @@ it('writing a user replaces the whole record and publishes it to the sidecars', 
   expect(moved).toEqual(['t1 agents', 't1 agents']);
 });
 
-it('the ledger records the role of a user, but never the address', async () => {
+it('the ledger records the role of a user, but never the user’s email address', async () => {
   const events = await eventsOf(services, 't1');
   expect(events[0]).toMatchObject({
     type: 'user.written',

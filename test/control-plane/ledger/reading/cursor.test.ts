@@ -19,7 +19,7 @@ describe('a cursor', () => {
     expect(cursor.seqIn('agent:8')).toBeUndefined();
   });
 
-  it('is valid for one tenant and one installation', () => {
+  it('is accepted only for the tenant and the installation that issued it', () => {
     const cursor = writeCursor(vault, 't', place);
     expect(() => readCursor(vault, 'u', cursor)).toThrow(invalid);
     expect(() => readCursor(vaultOf('other'), 't', cursor)).toThrow(invalid);
@@ -46,7 +46,7 @@ describe('a cursor', () => {
     }
   });
 
-  it('is refused if it is a text that is not a cursor', () => {
+  it('is refused if it is arbitrary text', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 100 }), (text) => {
         expect(() => readCursor(vault, 't', text)).toThrow(invalid);

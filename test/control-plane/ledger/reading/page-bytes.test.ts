@@ -46,12 +46,12 @@ const bytesOf = (texts: readonly string[]) =>
   texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
 
 it.each([
-  ['nothing', {}, everyPosition],
-  ['a chain', { chain_id: 'agent:7' }, everyPosition],
+  ['none', {}, everyPosition],
+  ['chain_id', { chain_id: 'agent:7' }, everyPosition],
   // The first pages contain the early rows, the last pages those that arrived late.
-  ['a latest time', { to: timeOf(17) }, [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]],
+  ['to', { to: timeOf(17) }, [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]],
 ])(
-  'pages of large events, filtered by %s, contain fewer events and omit none',
+  'each page of large events stays below the size limit, and no matching event is omitted (filter: %s)',
   async (_name, filters, positions) => {
     const seen: number[] = [];
     let pages = 0;
@@ -72,7 +72,7 @@ it.each([
   },
 );
 
-it('exports and verification of large events hold at most one page of bytes in memory', async () => {
+it('an export and a verification of large events hold at most one page in memory', async () => {
   const exported: number[] = [];
   for await (const rows of readRows(deps.pool, 't', { filters: {}, upTo: count })) {
     expect(bytesOf(rows.map(({ canonical }) => canonical))).toBeLessThan(pageMax);

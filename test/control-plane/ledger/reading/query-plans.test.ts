@@ -44,7 +44,7 @@ const timeAt = (part: number) =>
   new Date(big.startMs + Math.floor(big.rowsPerTenant * part) * big.stepMs).toISOString();
 
 const filters: readonly [string, () => EvidenceFilters][] = [
-  ['nothing', () => ({})],
+  ['no filter', () => ({})],
   ['chain_id', () => ({ chain_id: 'agent:3' })],
   ['chain_id with few events', () => ({ chain_id: 'policies:default' })],
   ['agent_id', () => ({ agent_id: '3' })],
@@ -100,14 +100,14 @@ const readOf = (filter: EvidenceFilters, position: number): EventsRead => ({
   limit,
 });
 
-describe('a page of events from a large ledger', () => {
-  it('is read from a ledger that passes verification', async () => {
+describe('reading a page of events from a large ledger', () => {
+  it('uses test ledgers that pass verification', async () => {
     for (const tenantId of big.tenants)
       expect(await ledger.verify(tenantId)).toMatchObject({ ok: true, events: rows / 3 });
   });
 
   it.each(filters)(
-    'filtered by %s reads few more rows than it returns, from any cursor',
+    'touches only a few more rows than the page contains, at any cursor (filter: %s)',
     async (_name, filter) => {
       for (const part of [0, 0.5, 0.98]) {
         const position = Math.floor(big.rowsPerTenant * part);
@@ -121,7 +121,7 @@ describe('a page of events from a large ledger', () => {
     },
   );
 
-  it('filtered by `to` alone reads few rows, except on the last page, which reads the rows after `to`', async () => {
+  it('touches few rows if `to` is the only filter, except for the last page, which also reads the rows after `to`', async () => {
     const to = timeAt(0.3);
     const touchedFrom = async (part: number) => {
       const position = Math.floor(big.rowsPerTenant * part);
@@ -134,7 +134,7 @@ describe('a page of events from a large ledger', () => {
   });
 
   it.each(combined)(
-    'filtered by %s reads at most as many rows as match the rarer of the two',
+    'touches at most as many rows as match the more selective of two filters: %s',
     async (_name, filter) => {
       const { touched } = await touchedBy((pool) =>
         readEvents({ pool, vault }, 'big_2', readOf(filter, 0)),
@@ -143,7 +143,7 @@ describe('a page of events from a large ledger', () => {
     },
   );
 
-  it('of the audit trail reads no rows of agent traffic', async () => {
+  it('touches no rows of agent traffic if the page is from the audit trail', async () => {
     for (const filter of [{}, { type: 'key.created' }]) {
       const { touched } = await touchedBy((pool) =>
         readTrail({ pool, vault }, 'big_2', readOf(filter, 0)),

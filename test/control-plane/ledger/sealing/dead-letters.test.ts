@@ -90,7 +90,7 @@ describe('on a full disk', () => {
     disk.close();
   });
 
-  it('unsealed events are listed, and each event is sealed exactly once when there is space again', async () => {
+  it('unsealed events are listed; each is sealed exactly once when disk space is available again', async () => {
     const { ledger } = gateway.services;
     // Random, so that it cannot be compressed.
     const large = () => anEvent({ data: { text: randomBytes(150_000).toString('hex') } });

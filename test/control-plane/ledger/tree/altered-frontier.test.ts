@@ -26,7 +26,7 @@ function callerOf(tenantId: string): Caller {
 const seven = () => Array.from({ length: 7 }, () => anEvent());
 
 it.each([
-  ['from other rows', (roots: readonly string[]) => [...roots.slice(0, -1), 'a'.repeat(64)]],
+  ['with a wrong root', (roots: readonly string[]) => [...roots.slice(0, -1), 'a'.repeat(64)]],
   ['with too few roots', (roots: readonly string[]) => roots.slice(1)],
 ] as const)(
   'a stored tree frontier %s stops appending and is recorded as one incident',
@@ -65,7 +65,7 @@ it.each([
   },
 );
 
-it('two processes can append in turns after the checkpoint key was rotated', async () => {
+it('two processes can append alternately after a rotation of the checkpoint key', async () => {
   const tenantId = 'rotated';
   const first = await begin();
   const other = await begin();

@@ -83,7 +83,7 @@ describe('a checkpoint is signed', () => {
     expect(await sizes(tenantId)).toEqual([1, 11, 12]);
   });
 
-  it('for every tenant, even if the ledger of another tenant was rewritten', async () => {
+  it('for every intact ledger, even if another tenant’s ledger was rewritten', async () => {
     const [bad, good] = [await tenantWith(2), await tenantWith(2)];
     await tamper(database.url, `DELETE FROM evidence_row WHERE tenant_id = '${bad}'`);
     await checkpointDue(services);
@@ -194,7 +194,7 @@ describe('a witness', () => {
     return rows.map(({ canonical }) => JSON.parse(canonical).data.problem);
   }
 
-  it('cosigns successive checkpoints, and the checkpoint is returned with the witness’s signature', async () => {
+  it('cosigns successive checkpoints, and the API returns each with the witness’s signature', async () => {
     const tenantId = await known(3);
     await round();
     await grow(tenantId, 300);
@@ -212,7 +212,7 @@ describe('a witness', () => {
     ]);
   });
 
-  it('receives a proof from the size that it signed last, even if the database lost that signature', async () => {
+  it('receives a consistency proof from the last tree size that it cosigned, even if the database lost this cosignature', async () => {
     const tenantId = await known(3);
     await round();
     await tamper(database.url, `DELETE FROM evidence_cosignature WHERE tenant_id = '${tenantId}'`);
@@ -272,7 +272,7 @@ describe('a witness', () => {
     );
   });
 
-  it('that does not know the ledger or is unavailable delays nothing, and the request is repeated', async () => {
+  it('that does not know the ledger is asked again after a delay', async () => {
     const tenantId = await tenantWith(2);
     const { vkey } = await checkpointNow(services, tenantId);
     const rounds = new WitnessRound(services);
@@ -287,7 +287,7 @@ describe('a witness', () => {
     expect(await signatures(tenantId)).toEqual([`${name} 2`]);
   });
 
-  it('that returns an invalid signature is not counted', async () => {
+  it('that returns an invalid signature is not stored as a cosigner', async () => {
     const tenantId = await known(2);
     const text = 'another text\n';
     const line = cosign(text, { name: 'liar.example', key: liarKey, timeSeconds: 1 });

@@ -50,7 +50,7 @@ async function rootOf(tenantId: string, size: number): Promise<Buffer> {
 }
 
 describe('checkpointNow', () => {
-  it('signs the Merkle root that an independent computation over all rows gives', async () => {
+  it('signs a Merkle root that an independent computation over all rows confirms', async () => {
     const tenantId = await tenantWith(600);
     const checkpoint = await checkpointNow(services, tenantId);
     expect(checkpoint.size).toBe(600);
@@ -62,7 +62,7 @@ describe('checkpointNow', () => {
     expect(openNote(checkpoint.note, [parseVkey(checkpoint.vkey)])).toBeDefined();
   });
 
-  it('returns the same checkpoint until the ledger grows, and then a checkpoint that extends it', async () => {
+  it('returns the stored checkpoint until the ledger grows, and then a new checkpoint of the larger tree', async () => {
     const tenantId = await tenantWith(3);
     const first = await checkpointNow(services, tenantId);
     expect(await checkpointNow(services, tenantId)).toEqual(first);
@@ -78,7 +78,7 @@ describe('checkpointNow', () => {
     expect([size, root]).toEqual([0, emptyRoot]);
   });
 
-  it('signs once for concurrent requests', async () => {
+  it('signs only one checkpoint for concurrent requests', async () => {
     const tenantId = await tenantWith(5);
     const all = await Promise.all(
       Array.from({ length: 8 }, () => checkpointNow(services, tenantId)),
@@ -87,7 +87,7 @@ describe('checkpointNow', () => {
     expect(await services.db.evidenceCheckpoint.count({ where: { tenantId } })).toBe(1);
   });
 
-  it('signs a correct root while events are sealed', async () => {
+  it('signs a correct root while events are being sealed', async () => {
     const tenantId = await tenantWith(1);
     const sealing = Promise.all(
       Array.from({ length: 200 }, () => services.ledger.seal(tenantId, anEvent())),

@@ -114,13 +114,13 @@ describe('a checkpoint is not signed', () => {
     await expectFork(/not signed/);
   });
 
-  it('if rows were changed and no signed head covers the change', async () => {
+  it('if a row was changed and no new head was signed for the changed ledger', async () => {
     await sql(`UPDATE evidence_row SET event_hash = 'sha256:${'0'.repeat(64)}'
       WHERE tenant_id = '${tenantId}' AND position = 315`);
     await expectFork(/rows are not those/);
   });
 
-  it('if the ledger lost events that a signed head covers', async () => {
+  it('if the ledger was truncated and a head was signed for the shorter ledger', async () => {
     await sql(`DELETE FROM evidence_row WHERE tenant_id = '${tenantId}' AND position > 200`);
     await signEnd(200, await ownKey());
     await expectFork(/shorter/);
@@ -131,7 +131,7 @@ describe('a checkpoint is not signed', () => {
     await expectFork(/missing/);
   });
 
-  it('if the newest event was replaced at the same length', async () => {
+  it('if the newest event was replaced and the ledger has the same length', async () => {
     await checkpointNow(services, tenantId);
     await rewriteFrom(320, await ownKey());
     await expectFork(/another root/);

@@ -77,7 +77,7 @@ describe('a proof', () => {
     expect(taken.rows).toBeLessThan(1_000);
   });
 
-  it('of an event after the newest checkpoint is returned with a new checkpoint', async () => {
+  it('of an event that the newest checkpoint does not cover is returned with a new checkpoint', async () => {
     const tenantId = await tenantWith(2);
     await checkpointNow(services, tenantId);
     await grow(tenantId, 3);
@@ -89,7 +89,7 @@ describe('a proof', () => {
     expect(fresh.checkpoint).toContain('\n5\n');
   });
 
-  it('contains no checkpoint for a size without one; a consistency proof links this size to a checkpoint', async () => {
+  it('for a tree size without a checkpoint contains none; a consistency proof links this size to a checkpoint', async () => {
     const tenantId = await tenantWith(9);
     const { root } = await checkpointNow(services, tenantId);
     const client = await api.client({ tenantId });

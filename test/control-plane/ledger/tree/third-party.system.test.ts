@@ -84,17 +84,20 @@ describe('the Go packages tlog and note', () => {
     expect(report?.tiles).toBeGreaterThan(2);
   }, 60_000);
 
-  it.each([1, 255, 256, 257, 511, 513])('agree on a ledger of %i events', async (size) => {
-    const tenantId = `of-${size}`;
-    await services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
-    await writeLongLedger(services, database.url, { tenantId, size });
-    const positions = [1, Math.ceil(size / 2), size];
-    const { report, complaint } = await checkedByGo({ tenantId, positions, sizes: [1, size] });
-    expect(complaint).toBe('');
-    expect(report).toMatchObject({ size, entries: size, inclusion: 3, consistency: 2 });
-  });
+  it.each([1, 255, 256, 257, 511, 513])(
+    'verify the checkpoint, entries and proofs of a ledger of %i events',
+    async (size) => {
+      const tenantId = `of-${size}`;
+      await services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
+      await writeLongLedger(services, database.url, { tenantId, size });
+      const positions = [1, Math.ceil(size / 2), size];
+      const { report, complaint } = await checkedByGo({ tenantId, positions, sizes: [1, size] });
+      expect(complaint).toBe('');
+      expect(report).toMatchObject({ size, entries: size, inclusion: 3, consistency: 2 });
+    },
+  );
 
-  it('agree on a ledger with tiles of three levels', async () => {
+  it('verify the checkpoint, entries and proofs of a ledger with three levels of tiles', async () => {
     const size = 65_536 + 256 + 77;
     await services.db.tenant.create({ data: { id: 'long', name: 'long' } });
     await writeLongLedger(services, database.url, { tenantId: 'long', size });

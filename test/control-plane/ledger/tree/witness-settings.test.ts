@@ -12,7 +12,7 @@ const one = vkeyOf('one.example', publicJwk, 'cosignature');
 const two = vkeyOf('two.example', publicJwk, 'cosignature');
 
 describe('SALLYPORT_WITNESSES', () => {
-  it('contains witnesses as verifier key and URL', () => {
+  it('lists witnesses, each with its verifier key and URL', () => {
     const witnesses = readWitnesses(`${one} https://one.example/w/,\n ${two} http://10.0.0.1:8080`);
     expect(witnesses.map(({ verifier, url }) => [verifier.name, url])).toEqual([
       ['one.example', 'https://one.example/w'],

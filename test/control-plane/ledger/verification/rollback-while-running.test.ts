@@ -57,7 +57,7 @@ const sealedCount = async ({ services, tenantId }: Stage) =>
   services.db.evidenceRow.count({ where: { tenantId } });
 
 describe('a rollback of the database while a control plane runs', () => {
-  it('stops sealing and raises one alarm, until an operator accepts the loss', async () => {
+  it('raises one alarm and stops sealing until an operator accepts the loss', async () => {
     const stage = await aLedger();
     const { services, tenantId } = stage;
     await stage.restore();
@@ -141,7 +141,7 @@ describe('a rollback of the database while a control plane runs', () => {
     expect(await alarms({ ...stage, services })).toEqual([]);
   });
 
-  it('is not reported if processes seal in turns, or if a process often loses the race to append', async () => {
+  it('is not reported by mistake if two processes seal concurrently and conflict often', async () => {
     const tenantId = `tenant_${++tenants}`;
     const [one, two] = [await begin(), await begin()];
     for (let n = 0; n < 5; n++) {
@@ -153,15 +153,15 @@ describe('a rollback of the database while a control plane runs', () => {
   });
 });
 
-describe('the stored head of a chain', () => {
+describe('appending to a chain', () => {
   const fake = `sha256:${'a'.repeat(64)}`;
 
   it.each([
-    ['another hash', `UPDATE evidence_chain SET event_hash = '${fake}'`],
-    ['another number', 'UPDATE evidence_chain SET seq = seq + 1'],
-    ['a smaller number', 'UPDATE evidence_chain SET seq = seq - 1'],
+    ['a different hash', `UPDATE evidence_chain SET event_hash = '${fake}'`],
+    ['a larger sequence number', 'UPDATE evidence_chain SET seq = seq + 1'],
+    ['a smaller sequence number', 'UPDATE evidence_chain SET seq = seq - 1'],
     ['no row', 'DELETE FROM evidence_chain'],
-  ])('stops appending if it was altered and has %s', async (_name, change) => {
+  ])('stops if the stored head of the chain was altered and has %s', async (_name, change) => {
     const { tenantId, forge } = await aLedger();
     await endAll();
     const own = `WHERE tenant_id = '${tenantId}' AND chain_id = 'agent:7'`;
@@ -189,7 +189,7 @@ describe('the stored head of a chain', () => {
     expect(await verifyChain(after, tenantId)).toMatchObject({ ok: true });
   });
 
-  it('stops appending if it was altered to match a forged row after the real head', async () => {
+  it('stops if the stored head of the chain was altered to match a forged row after the real head', async () => {
     const { tenantId, forge } = await aLedger();
     await endAll();
     const own = `WHERE tenant_id = '${tenantId}'`;

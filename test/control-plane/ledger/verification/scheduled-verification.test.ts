@@ -178,8 +178,8 @@ describe('scheduled verification of a ledger', () => {
   });
 });
 
-describe('a failed verification', () => {
-  it('notifies the webhook even if no event can be sealed', async () => {
+describe('the alarm for a failed verification', () => {
+  it('is sent to the webhook even if no event can be sealed', async () => {
     await seal(3);
     await forge.run(`UPDATE evidence_head SET position = position - 2`);
     const report = await gateway.owner.call(verifyEvidence);
@@ -190,7 +190,7 @@ describe('a failed verification', () => {
     );
   });
 
-  it('is not reported if a caller presents a forged checkpoint', async () => {
+  it('is not raised if a caller presents a forged checkpoint', async () => {
     await seal(3);
     const checkpoint =
       'sallyport/t/default\n999\nNmQuc8JUCrEh46a/lUWwokmCzYMOsT080Z3jzmwCHsE=\n\n— a b=\n';

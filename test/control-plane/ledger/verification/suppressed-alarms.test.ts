@@ -102,7 +102,7 @@ describe('a rollback of the ledger', () => {
     expect(await sealedOf('evidence.id_conflict')).toEqual([]);
   });
 
-  it('is recorded once after Redis was flushed, and recorded again for another lost head', async () => {
+  it('is not recorded again after Redis was flushed, unless the lost head has a different tree root', async () => {
     await lose();
     await writer.flushall();
     await lose();
@@ -111,7 +111,7 @@ describe('a rollback of the ledger', () => {
     expect(await told('evidence.rolled_back')).toEqual({ events: 2, messages: 2 });
   });
 
-  it('is stored as a loss again if its event is sealed but the stored state does not contain the loss', async () => {
+  it('is stored in the verification state again if this state lost it after the event was sealed', async () => {
     const { services } = gateway;
     await lose();
     await changeVerification(services, tenantId, (state) => ({ ...state, lostPosition: 0 }));
@@ -121,7 +121,7 @@ describe('a rollback of the ledger', () => {
   });
 });
 
-describe('a failed verification of the ledger', () => {
+describe('scheduled verification of the ledger', () => {
   const key = 'content_mismatch 2 agent:7';
   const fail = () =>
     raiseAlarm(gateway.services, tenantId, {
@@ -131,7 +131,7 @@ describe('a failed verification of the ledger', () => {
     });
   const kind = 'evidence.chain_verification_failed';
 
-  it('is sent to the webhook once in an hour, even if Redis already contains the alarm’s deduplication key', async () => {
+  it('reports a failure to the webhook at most once per hour, even if Redis already contains the alarm’s deduplication key', async () => {
     await claim(`alarm:chain_verification_failed:${key}`);
     await fail();
     await fail();
@@ -141,7 +141,7 @@ describe('a failed verification of the ledger', () => {
     expect(await told('chain_verification_failed', kind)).toEqual({ events: 3, messages: 2 });
   });
 
-  it('is detected within two intervals, even if Redis marks every verification as already claimed', async () => {
+  it('runs within two intervals, even if Redis marks every verification as already claimed', async () => {
     const { services } = gateway;
     const turn = Math.floor(services.clock.now() / verifyMs);
     for (let n = 0; n < 10; n++) await claim(`verification:${turn + n}`);
@@ -158,7 +158,7 @@ describe('a failed verification of the ledger', () => {
     expect(await verified()).toBe(true);
   });
 
-  it('is detected by a control plane that cannot reach Redis', async () => {
+  it('runs at a control plane that cannot reach Redis', async () => {
     const { services } = gateway;
     await services.ledger.seal(tenantId, anEvent());
     await redis.kill();

@@ -25,7 +25,7 @@ describe('a header for authentication or body parsing', () => {
   const authorization = `Authorization: Bearer ${key}`;
   const json = 'Content-Type: application/json';
 
-  it('is accepted once', async () => {
+  it('is accepted if it occurs once', async () => {
     expect(await raw([authorization, json])).toMatch(/^HTTP\/1\.1 200 /);
   });
 
@@ -47,7 +47,7 @@ describe('a header for authentication or body parsing', () => {
 });
 
 describe('an address that tries many API keys', () => {
-  it('is refused before the key look-up when its budget is exhausted; valid keys are still accepted', async () => {
+  it('gets 429 for invalid keys after its budget for them is exhausted; a valid key is still accepted', async () => {
     const call = (token: string) =>
       api.send('POST', '/api/v1/probe/echo', { key: token, body: { tool: 'x' } });
     expect((await call(key)).status).toBe(200);

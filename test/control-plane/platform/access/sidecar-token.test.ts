@@ -52,7 +52,7 @@ const ask = (token: string, path = '/api/v1/probe/as-sidecar') =>
   api.send('GET', path, { key: token });
 const signed = (payload: object, typ = sidecarTokenType, by = key) => signJws(payload, typ, by);
 
-it('a sidecar token authenticates as that sidecar, with its tenant and agent', async () => {
+it('a sidecar token authenticates the sidecar that signed it, with the sidecar’s tenant and agent', async () => {
   const answer = await ask(signed(claims()));
   expect(answer.body).toEqual({
     sidecarId: 'sc_1',
@@ -64,11 +64,11 @@ it('a sidecar token authenticates as that sidecar, with its tenant and agent', a
 
 it.each<[string, () => string]>([
   ['was signed by another key', () => signed(claims(), sidecarTokenType, generateSigningKey())],
-  ['names another sidecar', () => signed(claims({}, 'sc_other'))],
+  ['names a sidecar that did not sign it', () => signed(claims({}, 'sc_other'))],
   ['names a sidecar that was never enrolled', () => signed(claims({}, 'sc_none'))],
   ['has two different names', () => signed(claims({ sub: 'sc_other' }))],
-  ['has another type', () => signed(claims(), 'action-passport+jwt')],
-  ['is for another audience', () => signed(claims({ aud: 'elsewhere' }))],
+  ['has the type of an action passport', () => signed(claims(), 'action-passport+jwt')],
+  ['has a wrong audience', () => signed(claims({ aud: 'elsewhere' }))],
   ['has no audience', () => signed(claims({ aud: undefined }))],
   ['expired', () => signed(claims({ iat: now() - 120, exp: now() - 60 }))],
   ['was issued in the future', () => signed(claims({ iat: now() + 120, exp: now() + 150 }))],
@@ -97,7 +97,7 @@ it('an unsigned token is refused', async () => {
   expect((await ask(`${none}.${body}.AAAA`)).status).toBe(401);
 });
 
-it('a sidecar token gives access only to sidecar operations, and an API key to none of them', async () => {
+it('a sidecar token gives access to sidecar operations only, and an API key to no sidecar operation', async () => {
   expect((await ask(signed(claims()), '/api/v1/probe/search')).status).toBe(401);
   expect((await ask(await api.key())).status).toBe(401);
 });

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 
 describe('error responses', () => {
-  it('do not contain the message of an unexpected error, which is logged', async () => {
+  it('do not contain the message of an unexpected error; the server logs this message', async () => {
     probe.failure = new Error('password=hunter2 at /srv/app');
     const answer = await api.send('POST', '/api/v1/probe/failing', { key });
     expect([answer.status, answer.body]).toEqual([
@@ -98,7 +98,7 @@ describe('every response', () => {
 });
 
 describe('responses without JSON', () => {
-  it('can be bytes with the operation’s content type', async () => {
+  it('can be raw bytes with the content type that the operation declares', async () => {
     const answer = await api.send('GET', '/api/v1/probe/bytes', { key });
     expect(answer.headers.get('content-type')).toBe('application/zip');
     expect(answer.headers.get('x-checksum-sha256')).toBe('ab');
@@ -138,7 +138,7 @@ describe('responses without JSON', () => {
   });
 });
 
-describe('the server outside the API', () => {
+describe('the HTTP server', () => {
   it('reports liveness at healthz and readiness at readyz', async () => {
     expect((await api.send('GET', '/healthz')).body).toEqual({ status: 'ok' });
     const ready = await api.send('GET', '/readyz');

@@ -76,7 +76,7 @@ describe('request budgets', () => {
     expect(await refusals(1, charge)).toEqual(['ok']);
   });
 
-  it('are exhausted for every address while too many addresses are counted without the bus', async () => {
+  it('refuse every new address if the bus is unavailable and the in-memory counters are full', async () => {
     const clock = manualClock();
     const bus = openMemoryBus({ clock, log: silentLog });
     await bus.close();
@@ -93,7 +93,7 @@ describe('request budgets', () => {
     expect(await refusals(1, () => from(10_001))).toEqual(['ok']);
   });
 
-  it('count each slice of processor time after the first slice as one more request', async () => {
+  it('charge one more request for each slice of processor time after the first slice', async () => {
     const { charge, chargeTime } = await wide();
     expect(await refusals(1, charge)).toEqual(['ok']);
     await chargeTime(10);
@@ -104,7 +104,7 @@ describe('request budgets', () => {
     expect(await refusals(34, charge)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
   });
 
-  it('lose at most a tenth of their requests to the processor time of one request', async () => {
+  it('are reduced by at most a tenth for the processor time of a single request', async () => {
     const { charge, chargeTime } = await wide();
     await chargeTime(60_000);
     expect(await refusals(37, charge)).toEqual([...Array(36).fill('ok'), 'rate_limited']);

@@ -88,7 +88,7 @@ describe('a tenant’s budget over two control planes on one Redis', () => {
     }
   });
 
-  it('limits neither kill switches, decisions nor other tenants, on either control plane', async () => {
+  it('does not limit kill switches, approval decisions or other tenants, on either control plane', async () => {
     const key = await tenant('loud');
     const quiet = await tenant('quiet');
     await atOnce(budget + 2, 'GET', '/v1/policies', { key });

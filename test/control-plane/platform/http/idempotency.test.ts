@@ -53,7 +53,7 @@ function counted(status = 200) {
 }
 
 describe('a repeated idempotency key', () => {
-  it('with the same payload returns the first response, and the operation does not run again', async () => {
+  it('with the same payload returns the first response without running the operation again', async () => {
     const { run, runs } = counted();
     const first = await idempotent(fresh(), run);
     const second = await idempotent(call({ payload: { tool: 'x' } }), run);
@@ -64,14 +64,14 @@ describe('a repeated idempotency key', () => {
     ]);
   });
 
-  it('matches a payload with another order of members', async () => {
+  it('with the same payload members in a different order does not run the operation again', async () => {
     const { run, runs } = counted();
     await idempotent({ ...fresh(), payload: { a: 1, b: { c: 2, d: 3 } } }, run);
     await idempotent(call({ payload: { b: { d: 3, c: 2 }, a: 1 } }), run);
     expect(runs()).toBe(1);
   });
 
-  it('with another payload is a conflict, and the operation does not run', async () => {
+  it('with a different payload is refused as a conflict, and the operation does not run', async () => {
     const { run, runs } = counted();
     await idempotent(fresh(), run);
     const other = idempotent(call({ payload: { tool: 'y' } }), run);
@@ -84,7 +84,7 @@ describe('a repeated idempotency key', () => {
     ['API key', { caller: { ...caller, keyId: 'key_2' } }],
     ['agent', { agentId: '8' }],
     ['operation', { operation: 'execute' }],
-  ])('is independent of the same key for another %s', async (_what, more) => {
+  ])('runs the operation again if it was first used for a different %s', async (_what, more) => {
     const { run, runs } = counted();
     await idempotent(fresh(), run);
     await idempotent(call(more), run);
@@ -104,7 +104,7 @@ describe('a repeated idempotency key', () => {
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
   });
 
-  it('waits for a request in progress, unless the payload differs', async () => {
+  it('waits for the first request to finish, or is refused at once if the payload differs', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const asked = fresh();
     const slow = idempotent(asked, async () => {
@@ -121,7 +121,7 @@ describe('a repeated idempotency key', () => {
     expect((await slow).body).toBe('slow');
   });
 
-  it('returns a refusal again, unchanged', async () => {
+  it('returns the stored refusal unchanged', async () => {
     let runs = 0;
     const refuse = async () => {
       runs += 1;
@@ -192,7 +192,7 @@ describe('a first request that did not finish', () => {
     expect(runs()).toBe(1);
   });
 
-  it('is not run again if its effect had begun: every repeat returns the stored outcome, recorded once', async () => {
+  it('is not run again if its effect had begun; every repeat returns the stored outcome, which is recorded once', async () => {
     const asked = fresh();
     const lost = { status: 200, body: 'unknown' };
     void idempotent(asked, async (begin) => {

@@ -69,7 +69,7 @@ describe('a request body', () => {
     expect(answer.body?.error).toContain(text);
   });
 
-  it('gets an error that lists the allowed values if a value is outside an enum', async () => {
+  it('is refused with an error that lists the allowed values if a value is outside an enum', async () => {
     const answer = await post({ tool: 'x', mode: 'loose' });
     expect(answer.body?.error).toMatch(/"enforce".*"strict"/);
   });
@@ -147,7 +147,7 @@ describe('a request body', () => {
 describe('a path or a query', () => {
   const get = (path: string) => api.send('GET', path, { key });
 
-  it('is refused with an unknown or repeated query parameter or a malformed value', async () => {
+  it('is refused if a query parameter is unknown, repeated or malformed', async () => {
     const unknown = await get('/api/v1/probe/search?limit=1&tenant=other');
     expect([unknown.status, unknown.body?.reason_code]).toEqual([400, 'request.invalid']);
     expect(unknown.body?.error).toContain('tenant');
@@ -158,12 +158,12 @@ describe('a path or a query', () => {
     expect((await get('/api/v1/probe/search?q=%00')).status).toBe(400);
   });
 
-  it('is refused with a query string if the operation declares no query parameter', async () => {
+  it('is refused if it has a query string and the operation declares no query parameter', async () => {
     const answer = await get('/api/v1/probe/abc?x=1');
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'request.invalid']);
   });
 
-  it('is matched with literal paths before paths with parameters', async () => {
+  it('is matched against literal paths before paths with parameters', async () => {
     expect((await get('/api/v1/probe/search?limit=3')).body).toEqual({ limit: 3 });
     expect((await get('/api/v1/probe/other')).body).toEqual({ id: 'other' });
   });
@@ -192,7 +192,7 @@ describe('a path or a query', () => {
     expect([options.status, options.headers.get('allow')]).toEqual([405, 'POST']);
   });
 
-  it('gets the same response for HEAD as for GET, without a body', async () => {
+  it('gets the same response for HEAD as for GET, but without a body', async () => {
     const answer = await api.send('HEAD', '/api/v1/probe/search', { key });
     expect([answer.status, answer.text]).toEqual([200, '']);
   });

@@ -69,7 +69,7 @@ describe('a damaged folder of the embedded database', () => {
       /PG_VERSION does not hold a version/,
     ],
     [
-      'has no PG_VERSION, and it is not overwritten',
+      'has no PG_VERSION',
       (dir) => fs.rmSync(postgres(dir, 'PG_VERSION')),
       /has a database, but its file PG_VERSION is missing/,
     ],

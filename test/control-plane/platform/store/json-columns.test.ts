@@ -85,7 +85,7 @@ const damages: readonly (readonly [name: string, value: unknown])[] = [
   ['data', []],
 ];
 
-it.each(damages)('a sealed text with %s of %j is refused', (name, value) => {
+it.each(damages)('a sealed text whose member %s has the value %j is refused', (name, value) => {
   const text = JSON.stringify({ ...sealed, [name]: value });
   expect(codeOf(() => readSealed(text))).toBe('integrity.forged_row');
 });

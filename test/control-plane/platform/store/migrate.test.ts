@@ -108,14 +108,14 @@ describe('migrate', () => {
     expect(await tables()).toEqual(['customer']);
   });
 
-  it('is done by one of several programs that start at the same time, while the others wait', async () => {
+  it('runs in one of several programs that start at the same time, while the others wait', async () => {
     const clients = await Promise.all([connect(), connect(), connect(), connect()]);
     const applied = await Promise.all(clients.map((each) => migrate(each)));
     expect(applied.flat()).toEqual(readMigrations().map(({ name }) => name));
     await Promise.all(clients.map((each) => each.end()));
   });
 
-  it('needs no right to alter tables if the database is up to date', async () => {
+  it('needs no privilege to alter tables if the database is up to date', async () => {
     await migrate(client);
     const role = `service_${database.url.slice(-8)}`;
     await client.query(

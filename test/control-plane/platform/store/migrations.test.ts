@@ -91,7 +91,7 @@ describe('the migration files', () => {
     await expect(store.db.policy.create(policy('live'))).rejects.toThrow(/policy_lifecycle_check/);
   });
 
-  it('permit one open approval for each agent and action digest, and only granted approvals to be used', async () => {
+  it('permit only one open approval for each agent and action digest, and permit only granted approvals to be used', async () => {
     const approval = (status: string, usedAt?: Date) => ({
       data: {
         tenantId: 't',

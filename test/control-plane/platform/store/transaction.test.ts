@@ -45,7 +45,7 @@ describe('a transaction', () => {
     expect(await names()).toEqual(['1', '1']);
   });
 
-  it('is retried after it lost a deadlock, with any kind of write', async () => {
+  it('is retried if a deadlock aborted it, for raw SQL and for Prisma writes', async () => {
     for (const isRaw of [false, true]) {
       const meet = meetingPoint();
       let runs = 0;
@@ -65,7 +65,7 @@ describe('a transaction', () => {
     }
   });
 
-  it('is retried if it cannot be serialised', async () => {
+  it('is retried after a serialisation failure', async () => {
     const meet = meetingPoint();
     let runs = 0;
     const addOne = () =>
@@ -81,7 +81,7 @@ describe('a transaction', () => {
     expect(runs).toBe(3);
   });
 
-  it('is not retried after an error of its own, and is attempted at most five times', async () => {
+  it('is not retried after errors other than conflicts, and is attempted at most five times', async () => {
     let runs = 0;
     const failing = transaction(store.db, async (tx) => {
       runs++;
@@ -97,7 +97,7 @@ describe('a transaction', () => {
     expect(runs).toBe(6);
   });
 
-  it('distinguishes a serialisation conflict from other errors', () => {
+  it('counts only SQLSTATE codes of conflicts as conflicts, not other errors', () => {
     expect(isConflict({ code: '40P01' })).toBe(true);
     for (const other of [
       undefined,

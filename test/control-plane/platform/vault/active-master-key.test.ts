@@ -38,7 +38,7 @@ async function seed(keys: OpenKeys): Promise<void> {
 describe('the active master key', () => {
   const both = under(second, first);
 
-  it('cannot be changed by a writer in the database, at a start or in a running process', async () => {
+  it('cannot be changed by a database writer, neither at startup nor in a running process', async () => {
     await seed(await world.open(under(first)));
     const { rows: before } = await query('SELECT state, mac, activated_at FROM vault_key');
     await world.rotate(both);

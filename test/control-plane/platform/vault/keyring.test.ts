@@ -135,7 +135,7 @@ async function everythingOpens(vault: ReturnType<typeof createVault>): Promise<v
 }
 
 describe('a rotation of the master key', () => {
-  it('encrypts every sealed column of every table under the new key, and loses nothing', async () => {
+  it('encrypts every sealed column of every table under the new key, and loses no data', async () => {
     const before = await world.open(under(first));
     await seedEverything(before);
     const tables = await tablesUnder(world, masterKeyId(first));
@@ -177,7 +177,7 @@ describe('a rotation of the master key', () => {
     );
   });
 
-  it('does not block a concurrent writer: its row is encrypted again after the writer’s transaction', async () => {
+  it('does not block a concurrent writer; the writer’s row is encrypted under the new key after its transaction', async () => {
     await seedEverything(await world.open(under(first)));
     const writer = new pg.Client({ connectionString: world.url });
     await writer.connect();

@@ -199,10 +199,10 @@ describe('a KMS', () => {
   });
 });
 
-describe('temporary access to AWS KMS', () => {
+describe('a request to AWS KMS with temporary credentials', () => {
   worlds();
 
-  it('is signed with its session token, which no error contains', async () => {
+  it('contains the session token, which no error message contains', async () => {
     const env = { ...awsEnv(), AWS_SESSION_TOKEN: 'session-token' };
     await store(env);
     expect(await stored(env)).toBe('hunter2');
@@ -248,7 +248,7 @@ describe('the setting SALLYPORT_KMS_KEY', () => {
   });
 });
 
-it('the AWS KMS server of these tests expects the signature of AWS’s own test suite (post-vanilla)', () => {
+it('the simulated AWS KMS computes the signature that AWS’s own test suite expects (post-vanilla)', () => {
   const request = {
     url: new URL('https://example.amazonaws.com/'),
     headers: {},

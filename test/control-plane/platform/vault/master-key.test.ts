@@ -36,7 +36,7 @@ const settings = (more: object = {}) => ({
   ...more,
 });
 
-it('the master key is read from the setting', () => {
+it('the master key is read from SALLYPORT_MASTER_KEY', () => {
   const key = randomBytes(32);
   expect(loadMasterKey(settings({ masterKey: key.toString('base64') }))).toEqual(key);
 });
@@ -84,13 +84,13 @@ it('a malformed key file is refused and not overwritten', () => {
 });
 
 it.each([{ production: true }, { databaseUrl: 'postgresql://db' }])(
-  'no master key file is created with %j, because the encrypted data outlives the folder',
+  'no master key file is created with the settings %j, because the encrypted data outlives the folder',
   (more) => {
     expect(() => loadMasterKey(settings(more))).toThrow(/SALLYPORT_MASTER_KEY is missing/);
   },
 );
 
-it('the previous master key is read from the setting for it', () => {
+it('the previous master key is read from SALLYPORT_MASTER_KEY_PREVIOUS', () => {
   const [key, previous] = [randomBytes(32), randomBytes(32)];
   const given = {
     masterKey: key.toString('base64'),

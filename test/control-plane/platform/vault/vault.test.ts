@@ -23,9 +23,9 @@ it('the vault opens its sealed values after a restart', () => {
 });
 
 it.each([
-  ['another tenant', { ...place, tenantId: 't2' }],
-  ['another row', { ...place, id: 'cred_2' }],
-  ['another version', { ...place, version: 2 }],
+  ['a different tenant', { ...place, tenantId: 't2' }],
+  ['a different row', { ...place, id: 'cred_2' }],
+  ['a different version of the row', { ...place, version: 2 }],
 ])('the vault refuses an envelope that was moved to %s', (_where, elsewhere) => {
   const vault = createVault(randomBytes(32));
   const sealed = vault.seal('hunter2', place);
