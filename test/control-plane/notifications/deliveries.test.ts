@@ -112,7 +112,7 @@ describe('the notifications of a webhook', () => {
 });
 
 describe('a webhook receiver', () => {
-  it('that fails gets ten attempts with one id; then the message is dead-lettered until it is replayed', async () => {
+  it('that fails gets ten attempts with the same message id; the message is then dead-lettered until it is replayed', async () => {
     answer(500);
     await desk.request();
     const { clock } = desk.gateway.services;

@@ -148,7 +148,7 @@ describe('verifying a passport', () => {
     expect(codes(report)).toEqual(['passport.signature_invalid']);
   });
 
-  it('reports that a passport belongs to another tenant, without its claims', async () => {
+  it('reports that a passport belongs to another tenant, and does not return the passport’s claims', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const { passport } = await issue();
     const report = await verify({ passport }, stranger);

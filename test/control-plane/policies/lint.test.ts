@@ -196,7 +196,7 @@ describe('creating a version of a policy', () => {
     expect(rows.map(({ type }) => type)).toEqual(['policy.created']);
   });
 
-  it('gives every version its own number, even for concurrent requests', async () => {
+  it('gives every version a unique number, even for concurrent requests', async () => {
     const source = await store(policy(rule('allow', 'pay')), true);
     const made = await Promise.all(Array.from({ length: 6 }, () => version(source.id)));
     expect(made.map((row) => row.version).sort()).toEqual([2, 3, 4, 5, 6, 7]);

@@ -56,7 +56,7 @@ function compiled(pack: string) {
 }
 
 describe('the policy packs', () => {
-  it('are at least five, each with cases for allowed and denied actions', () => {
+  it('are at least five, each with cases for denied actions and for actions that require approval', () => {
     expect(names.length).toBeGreaterThanOrEqual(5);
     for (const pack of names) {
       const decisions = new Set(casesOf(pack).map(({ expect: { decision } }) => decision));
@@ -194,7 +194,7 @@ describe('installing a policy pack', () => {
     expect(await gateway.services.db.policy.count({ where })).toBe(1);
   });
 
-  it('over a policy that an operator changed creates a draft and leaves the changed policy published', async () => {
+  it('creates a draft if an operator changed the policy, and the changed policy remains published', async () => {
     const { policies } = await install({ pack: 'read-only' });
     const draft = policies[0]?.policy;
     const rules_json = { ...draft?.rules_json, description: 'ours' };
@@ -235,7 +235,7 @@ describe('installing a policy pack', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('stores the whole pack or nothing if the limit of the plan is reached', async () => {
+  it('stores nothing if the whole pack would exceed the plan’s limit', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'tight', name: 'tight', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'tight' });

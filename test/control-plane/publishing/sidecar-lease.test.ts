@@ -139,7 +139,7 @@ describe('a lease', () => {
     expect(await lease()).toMatchObject({ jti: before.jti, allowed_tools: ['mail.*'] });
   });
 
-  it('is issued again when a restarted sidecar requests it, a limited number of times', async () => {
+  it('is issued again at the request of a restarted sidecar, but only a limited number of times', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     expect(held.nextUse()).toBeUndefined();

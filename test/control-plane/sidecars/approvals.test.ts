@@ -104,8 +104,8 @@ describe('an approval requested by a sidecar', () => {
   });
 
   it.each([
-    ['omits the action’s', undefined, { request_state: 's' }],
-    ['covers additional', { request_state: 's' }, undefined],
+    ['covers additional', undefined, { request_state: 's' }],
+    ['omits the action’s', { request_state: 's' }, undefined],
   ])(
     'is refused if the digest %s MCP parameters other than the arguments',
     async (_, shown, digested) => {

@@ -147,7 +147,7 @@ describe('a developer', () => {
     }
   });
 
-  it('is checked against the tools in a credential’s sealed data, not those in its row', async () => {
+  it('gains no access from a changed tool list in a credential’s row, because the check reads the sealed data', async () => {
     const where = { tenantId: 'default', name: 'payments' };
     await gateway.services.db.credential.updateMany({ where, data: { tools: ['nothing'] } });
     const error = await refusalOf(register(developer, 'payments.refund'));

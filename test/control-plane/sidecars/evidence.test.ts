@@ -109,23 +109,23 @@ describe('uploading evidence', () => {
   });
 });
 
-describe('an uploaded record', () => {
+describe('a record that a sidecar uploads', () => {
   it.each([
-    ['a different agent', { agent_id: '999' }],
+    ['an agent that is not the sidecar’s', { agent_id: '999' }],
     ['no agent', { agent_id: undefined }],
-    ['the chain of a different agent', { chain_id: 'agent:999' }],
+    ['the chain of an agent that is not the sidecar’s', { chain_id: 'agent:999' }],
     ['the control plane', { source: 'control-plane' }],
-    ['a different sidecar', { source: 'sidecar:sc_other' }],
-    ['a different user', { user_id: 'ceo' }],
+    ['a sidecar other than the uploading sidecar', { source: 'sidecar:sc_other' }],
+    ['a user that is not the sidecar’s', { user_id: 'ceo' }],
     ['the user of an unknown passport', { user_id: 'ceo', data: { passport_jti: 'pp_1' } }],
-    ['a different user in acted_for', { data: { acted_for: 'ceo' } }],
+    ['in acted_for a user that is not the sidecar’s', { data: { acted_for: 'ceo' } }],
     [
-      'a different user in acted_for with a lease',
+      'in acted_for a user that is not the sidecar’s, with a lease',
       { data: { acted_for: 'ceo', passport_jti: 'ls_1.4' } },
     ],
     ['a wildcard in acted_for', { data: { acted_for: '*', passport_jti: 'pp_1' } }],
     ['an object in acted_for', { data: { acted_for: { id: 'ceo' } } }],
-    ['a different environment', { data: { environment: 'dev' } }],
+    ['an environment that is not the sidecar’s', { data: { environment: 'dev' } }],
     ['a wildcard as its user', { user_id: '*', data: { passport_jti: 'pp_1' } }],
     ['the type approval.decided', { type: 'approval.decided' }],
     ['the type passport.issued', { type: 'passport.issued' }],
@@ -149,7 +149,7 @@ describe('an uploaded record', () => {
     expect(aside?.canonical).not.toContain('c2FsdA');
   });
 
-  it('may name a different user if the agent presented a passport of this user', async () => {
+  it('may name a user that is not the sidecar’s if the agent presented a passport of this user', async () => {
     const { jti } = await gateway.owner.call(issuePassport, {
       body: {
         tenant_id: 'default',

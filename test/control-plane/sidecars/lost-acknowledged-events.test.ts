@@ -186,7 +186,7 @@ describe('the acknowledgement that a sidecar presents', () => {
     expect(events.filter(({ type }) => type === 'sidecar.evidence_refused')).toHaveLength(1);
   });
 
-  it('is presented only by the enrolment that received it', async () => {
+  it('is presented only with the sidecar id under which it was received', async () => {
     start();
     await write(1);
     await uploaded();

@@ -39,7 +39,7 @@ describe('ingesting a tool', () => {
     expect(two.approval_status).toBe('approved');
   });
 
-  it('opens an approval if a tool changes from reading to writing, with the most severe reason', async () => {
+  it('opens an approval with the most severe reason if a tool changes from reading to writing', async () => {
     await ingest({ name: 'reader', sideEffectProfile: ['read'] });
     const drifted = await ingest({ name: 'reader', sideEffectProfile: ['read', 'delete'] });
     expect(drifted.approval_status).toBe('reapproval_required');

@@ -100,7 +100,7 @@ describe('a checkpoint is not signed', () => {
     await expectFork(/does not extend/);
   });
 
-  it('if the history was rewritten with a foreign key that was inserted for the tenant', async () => {
+  it('if the history was rewritten with an attacker’s key that was inserted for the tenant', async () => {
     const forged = generateSigningKey();
     await rewriteFrom(310, forged);
     const { kid, publicJwk } = forged;
@@ -144,7 +144,7 @@ describe('a checkpoint is not signed', () => {
     await expectFork(/rows are not those/);
   });
 
-  it('if the previous checkpoint was replaced by a checkpoint that a foreign key signed', async () => {
+  it('if the previous checkpoint was replaced by a checkpoint that an attacker’s key signed', async () => {
     const key = generateSigningKey();
     await rewriteFrom(100, await ownKey());
     const root = Buffer.alloc(32, 7);

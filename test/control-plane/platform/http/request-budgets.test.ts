@@ -52,7 +52,7 @@ describe('request budgets', () => {
     expect((await ask('patient')).status).toBe(200);
   });
 
-  it('are separate for each operation and address if the operation declares this', async () => {
+  it('are separate for each operation and address if the operation declares a separate budget', async () => {
     const ask = () => api.send('POST', '/api/v1/probe/open', { body: 'x' });
     const statuses = [await ask(), await ask(), await ask(), await ask()].map((a) => a.status);
     expect(statuses).toEqual([200, 200, 200, 429]);

@@ -108,7 +108,7 @@ describe('migrate', () => {
     expect(await tables()).toEqual(['customer']);
   });
 
-  it('runs in one of several programs that start at the same time, while the others wait', async () => {
+  it('runs in only one of several programs that start at the same time, while the others wait', async () => {
     const clients = await Promise.all([connect(), connect(), connect(), connect()]);
     const applied = await Promise.all(clients.map((each) => migrate(each)));
     expect(applied.flat()).toEqual(readMigrations().map(({ name }) => name));

@@ -97,7 +97,7 @@ describe('a transaction', () => {
     expect(runs).toBe(6);
   });
 
-  it('counts only SQLSTATE codes of conflicts as conflicts, not other errors', () => {
+  it('treats an error as a conflict only if it has a SQLSTATE code for conflicts', () => {
     expect(isConflict({ code: '40P01' })).toBe(true);
     for (const other of [
       undefined,

@@ -288,7 +288,7 @@ describe('a rotation of the master key', () => {
 });
 
 describe('the encryption keys of a database', () => {
-  it('can be opened only with its master key, and the root key differs from the master key', async () => {
+  it('can be opened only with the database’s master key, and the root key differs from the master key', async () => {
     const keys = await world.open(under(first));
     expect(keys.root).not.toEqual(Buffer.from(first, 'base64'));
     expect((await world.open(under(first))).root).toEqual(keys.root);

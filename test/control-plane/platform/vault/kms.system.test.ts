@@ -100,7 +100,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect(asked.filter((what) => /^(datakey|Generate)/.test(what))).toHaveLength(1);
   });
 
-  it('can be replaced by another KMS key, which running processes load by themselves', async () => {
+  it('can be replaced by a different KMS key, which running processes load by themselves', async () => {
     await store(env());
     const { pool } = world.store;
     const keys = await world.open(env());
@@ -202,7 +202,7 @@ describe('a KMS', () => {
 describe('a request to AWS KMS with temporary credentials', () => {
   worlds();
 
-  it('contains the session token, which no error message contains', async () => {
+  it('contains the session token, but no error message contains this token', async () => {
     const env = { ...awsEnv(), AWS_SESSION_TOKEN: 'session-token' };
     await store(env);
     expect(await stored(env)).toBe('hunter2');
