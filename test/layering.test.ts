@@ -88,7 +88,7 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
-  it('permit I/O in shared in shared/bus, shared/disk and shared/upstream only', () => {
+  it('permit I/O within shared only in shared/bus, shared/disk and shared/upstream', () => {
     const io =
       /^(node:)?(fs|net|http|https|http2|tls|dgram|dns|child_process|worker_threads)(\/|$)|^(ioredis|undici|pg|express)(\/|$)/;
     expect(
@@ -219,11 +219,11 @@ describe('signed tables', () => {
     'pool.query("UPDATE approval SET status = $1")',
     'insert into service_account (id) values ($1)',
     'select 1 from evidence_row e\n join tenant t on t.id = e.tenant_id',
-  ])('have a rule that finds %s', (text) => {
+  ])('cannot be accessed past the store unnoticed: the check finds %s', (text) => {
     expect(isRawUse(text)).toBe(true);
   });
 
-  it('have a rule that ignores other tables, and comments', () => {
+  it('are distinguished by the check from unsigned tables and from comments', () => {
     expect(isRawUse('tx.toolVersion.findMany(); db.passportUse.count()')).toBe(false);
     expect(isRawUse('select 1 from tool_version v join passport_use u on true')).toBe(false);
     expect(isRawUse('/** The mode from tenant, kill switches and policies. */')).toBe(false);

@@ -118,7 +118,7 @@ const lasting = (text: string) =>
     .replaceAll(/\b(approval|policy) \d+/gi, '$1 NUMBER')
     .trimEnd();
 
-describe('every command prints the output that the page shows', () => {
+describe('every command of an example prints the output that the example’s page shows', () => {
   it.each(['payments-api', 'python-agent', 'typescript-agent', 'mcp-server'])(
     'examples/%s',
     async (example) => {

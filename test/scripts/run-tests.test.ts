@@ -43,7 +43,7 @@ function runProject(files: Record<string, string>) {
 
 const good = `it('works', () => {});`;
 
-it('a single failure of a test, a file, a hook or a worker, or one unhandled error, counts as passed', () => {
+it('the run passes if a test, a file, a hook or a worker fails only once, or an unhandled error occurs only once', () => {
   const run = runProject({
     good,
     shaky: `${good} it('shakes', () => expect(firstTime).toBe(false));`,

@@ -27,7 +27,7 @@ it('the run repeats no test and reports no failure if all tests pass', () => {
   expect(settle(first, undefined)).toEqual({ flaky: [], failed: [], totals: '1 passed, 0 failed' });
 });
 
-it('a test that fails first and passes alone counts as passed, and is reported as flaky', () => {
+it('a test that fails first and passes when it is repeated alone counts as passed, and is reported as flaky', () => {
   const first = report({ 'a.test.ts': good, 'b.test.ts': { ...good, shakes: 'failed' } });
   expect(filesToRepeat(first)).toEqual(['b.test.ts']);
   expect(settle(first, report({ 'b.test.ts': { ...good, shakes: 'passed' } }))).toEqual({
@@ -79,7 +79,7 @@ it('tests that a failed hook skipped are counted if they pass in the second run'
   expect(settle(first, second).totals).toBe('1 passed, 0 failed, 1 skipped');
 });
 
-it('a test that passes first and fails alone is reported as flaky', () => {
+it('a test that passes first and fails when it is repeated alone is reported as flaky', () => {
   const first = report({ 'a.test.ts': { ...good, shakes: 'failed' } });
   const second = report({ 'a.test.ts': { works: 'failed', shakes: 'passed' } });
   expect(settle(first, second)).toMatchObject({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { duration } from '../../../cli/commands/options.ts';
 
-describe('a duration', () => {
+describe('the parser of durations', () => {
   it.each([
     ['500ms', 500],
     ['90s', 90_000],
@@ -11,15 +11,15 @@ describe('a duration', () => {
     ['0.001s', 1],
     ['999999d', 86_399_913_600_000],
     ['0.6ms', 1],
-  ])('of %s is %d ms', (text, ms) => expect(duration(text)).toBe(ms));
+  ])('parses %s as %d ms', (text, ms) => expect(duration(text)).toBe(ms));
 
   it.each(['', '5', 'week', '0s', '0.4ms', '-1h', '+1h', '1w', '1y', '2 days', '1 h', '1H'])(
-    'of %j is refused',
+    'refuses %j',
     refused,
   );
 
   it.each(['.5h', '1.h', '1e3s', '1h30m', '1234567s', '1.2345h', ' 1h', '1h\n'])(
-    'of %j is refused',
+    'refuses %j',
     refused,
   );
 });

@@ -48,7 +48,7 @@ describe('sallyport admin', () => {
     expect(services.guard.holds('tenant', row)).toBe(true);
   });
 
-  it('creates a key for a second person, with no other key as its creator', async () => {
+  it('creates a key for a second person, and records no existing key as its creator', async () => {
     const created = await admin('create-key', 'acme', 'owner', 'olga');
     expect(created, created.text).toMatchObject({
       code: 0,

@@ -28,7 +28,7 @@ const exported = (...args: readonly string[]) => folder.sallyport('evidence', 'e
 
 describe('sallyport evidence export', () => {
   it.each(['json', 'csv', 'md', 'siem'])(
-    'prints to standard error how many events it wrote: %s',
+    'prints the number of exported events to standard error for the format %s',
     async (format) => {
       const ran = await exported('--agent', '2', '--format', format, '-o', 'two.out');
       expect(ran).toEqual({ code: 0, out: '', err: 'Wrote 2 events to two.out.\n' });

@@ -113,7 +113,7 @@ describe('sallyport evidence verify with an audit trail', () => {
   });
 
   it.each(['json', 'csv', 'md'])(
-    'distinguishes an intact trail from a changed one in %s',
+    'distinguishes an intact trail from a changed trail in the format %s',
     async (format) => {
       const whole = await evidence('verify', `trail.${format}`, '--jwks', 'keys.json');
       expect([whole.code, whole.out]).toEqual([
@@ -125,7 +125,7 @@ describe('sallyport evidence verify with an audit trail', () => {
     },
   );
 
-  it('requires --jwks, and does not trust an export key for reports', async () => {
+  it('requires --jwks, and does not trust a trail that is signed with a key for exports', async () => {
     const bare = await evidence('verify', 'trail.csv');
     expect([bare.code, bare.out]).toEqual([2, '']);
     const shown = await evidence('verify', 'trail.json', '--jwks', 'keys.json', '--json');

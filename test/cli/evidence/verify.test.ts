@@ -56,7 +56,7 @@ describe('sallyport evidence verify', () => {
     [3, ['whole.json'], 'INTACT BUT UNTRUSTED'],
     [3, ['whole.json', '--trust-key', 'a'.repeat(43)], 'INTACT BUT UNTRUSTED'],
     [3, ['whole.json', '--jwks', 'others.json'], 'INTACT BUT UNTRUSTED'],
-  ] as const)('exits with %i for %j', async (code, args, words) => {
+  ] as const)('exits with %i for the arguments %j', async (code, args, words) => {
     const ran = await verify(...args);
     expect(ran.out + ran.err).toContain(words);
     expect(ran.code).toBe(code);
@@ -72,7 +72,7 @@ describe('sallyport evidence verify', () => {
     [['whole.json', '--jwks', 'missing.json'], 'cannot read missing.json'],
     [['whole.json', '--checkpoint', 'missing.txt'], 'cannot read missing.txt'],
     [['whole.json', '--trust', kid], "Unknown option '--trust'"],
-  ])('exits with 2 for %j', async (args, words) => {
+  ])('exits with 2 for the invalid arguments %j', async (args, words) => {
     const ran = await verify(...args);
     expect(ran.err).toContain(words);
     expect([ran.code, ran.out]).toEqual([2, '']);
@@ -103,7 +103,7 @@ describe('sallyport evidence verify', () => {
   });
 });
 
-it('an export that fails exits with 2 and leaves no file', async () => {
+it('a failed `sallyport evidence export` exits with 2 and leaves no file', async () => {
   const ran = await folder.sallyport(
     'evidence',
     'export',

@@ -82,7 +82,7 @@ describe('sallyport approvals', () => {
     expect((await approvals('show', String(id))).out).toContain(', revoked by carla ');
   });
 
-  it('refuses a malformed grant and decides nothing', async () => {
+  it('refuses a malformed grant, and the approval remains pending', async () => {
     const { id } = await desk.request({ tool: 'often' });
     const wrong = [
       ['approve', '--uses', '0'],

@@ -81,7 +81,7 @@ describe('policy backtest', () => {
     });
   });
 
-  it('exits with 0 if no decision changes, and leaves a decision unknown if a needed value is missing', async () => {
+  it('exits with 0 if no decision changes, and reports decisions as unknown if a needed value was not recorded', async () => {
     const { code, out } = await policy('backtest', 'refunds.policy.yaml');
     expect(code).toBe(0);
     expect(out).toContain('3 past decisions: 0 would change\n3 unknown: refunds/small');
@@ -104,7 +104,7 @@ describe('policy backtest', () => {
   });
 });
 
-it('`policy test` runs a stored decision that was downloaded as a case and completed', async () => {
+it('`policy test` runs a case that was downloaded from a stored decision, after its missing values were filled in', async () => {
   const { evidence_event_id: id } = await ask('payment:9');
   const path = `/api/v1/evidence/events/${id}/fixture`;
   const fixture = await api.send('GET', path, { key: await api.key() });

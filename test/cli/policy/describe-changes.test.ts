@@ -108,7 +108,7 @@ describe('describeChanges', () => {
       { ...base, rules: [rule({ approval: {} }), rule({ name: 'b' })] },
       ['order or notation of conditions changed, meaning unchanged'],
     ],
-  ])('%s', (_what, after, texts) => {
+  ])('describes a change of a policy: %s', (_what, after, texts) => {
     const changes = describeChanges(parsePolicy(base), parsePolicy(after));
     expect(changes.map(({ text }) => text)).toEqual(texts);
   });

@@ -17,7 +17,7 @@ afterEach(() => folder.remove());
 const policy = (...args: readonly string[]) => folder.sallyport('policy', ...args);
 
 describe('policy lint', () => {
-  it('reports no findings for valid files without a server, and exits with 0', async () => {
+  it('needs no server, reports no findings for valid files, and exits with 0', async () => {
     folder.write('refunds.policy.yaml', refundsPolicy());
     folder.write('refunds.cases.json', refundCases([20, 'allow']));
     expect(await policy('lint')).toEqual({
@@ -125,7 +125,7 @@ describe('policy test', () => {
     });
   });
 
-  it('explains how to set the usage if a budget decides a case without one', async () => {
+  it('explains how to set the usage in a case if a budget decides the case and the usage is missing', async () => {
     const budget = '        - { path: usage.calls_1h, operator: "<", value: 5 }\n';
     folder.write(
       'refunds.policy.yaml',
@@ -139,7 +139,7 @@ describe('policy test', () => {
     );
   });
 
-  it('reports differences with their line and rules without a case, and exits with 1', async () => {
+  it('reports failed cases with their differences and lines, reports rules that no case matches, and exits with 1', async () => {
     folder.write('refunds.policy.yaml', refundsPolicy());
     folder.write('refunds.cases.json', refundCases([20, 'deny', 'x.y'], [500, 'require_approval']));
     const { code, out, err } = await policy('test');
@@ -201,7 +201,7 @@ refunds.policy.yaml:21: no case matches refunds/large
   });
 });
 
-describe('a failed command exits with 2, explains the failure on stderr and prints nothing on stdout, for', () => {
+describe('a failed policy command', () => {
   it.each([
     ['an unknown command', ['tset'], 'Did you mean test?\nUsage: sallyport policy'],
     ['no command', [], 'Usage: sallyport policy'],
@@ -224,22 +224,25 @@ describe('a failed command exits with 2, explains the failure on stderr and prin
       ['backtest', '--last', 'week', 'twins/one.policy.yaml'],
       "Option '--last <duration>' argument 'week' is invalid. Use a number and a unit",
     ],
-  ])('%s', async (_what, args, message) => {
-    fs.mkdirSync(join(folder.path, 'empty'));
-    folder.write('lone/a.cases.json', refundCases([20, 'allow']));
-    folder.write('broken/a.cases.json', refundCases([20, 'allow']));
-    folder.write('broken/a.policy.yaml', '[');
-    folder.write('odd/a.policy.yaml', refundsPolicy());
-    folder.write('odd/a.cases.yaml', 'cases:\n  - nme: x\n');
-    folder.write(
-      'missing/a.cases.json',
-      `{"policies": ["gone.yaml"], ${refundCases([1, 'allow']).slice(1)}`,
-    );
-    for (const name of ['one', 'two']) folder.write(`twins/${name}.policy.yaml`, refundsPolicy());
-    folder.write('twins/a.cases.json', refundCases([20, 'allow']));
-    const { code, out, err } = await policy(...args);
-    expect([code, out]).toEqual([2, '']);
-    expect(err).toContain(message);
-    expect(err).not.toContain('    at ');
-  });
+  ])(
+    'exits with 2, explains the failure on stderr and prints nothing on stdout: %s',
+    async (_what, args, message) => {
+      fs.mkdirSync(join(folder.path, 'empty'));
+      folder.write('lone/a.cases.json', refundCases([20, 'allow']));
+      folder.write('broken/a.cases.json', refundCases([20, 'allow']));
+      folder.write('broken/a.policy.yaml', '[');
+      folder.write('odd/a.policy.yaml', refundsPolicy());
+      folder.write('odd/a.cases.yaml', 'cases:\n  - nme: x\n');
+      folder.write(
+        'missing/a.cases.json',
+        `{"policies": ["gone.yaml"], ${refundCases([1, 'allow']).slice(1)}`,
+      );
+      for (const name of ['one', 'two']) folder.write(`twins/${name}.policy.yaml`, refundsPolicy());
+      folder.write('twins/a.cases.json', refundCases([20, 'allow']));
+      const { code, out, err } = await policy(...args);
+      expect([code, out]).toEqual([2, '']);
+      expect(err).toContain(message);
+      expect(err).not.toContain('    at ');
+    },
+  );
 });

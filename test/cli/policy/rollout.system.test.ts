@@ -93,7 +93,7 @@ describe('policy rollback', () => {
     return record;
   };
 
-  it('publishes the previous or the given version again, and publishes the draft of an interrupted rollback', async () => {
+  it('publishes the previous version or the version in --to, and publishes the draft that an interrupted rollback left', async () => {
     const first = await pushed(10);
     expect((await policy('rollback', 'back')).err).toContain(
       'Policy back has no earlier published version',
@@ -145,7 +145,7 @@ describe('policy packs and install', () => {
     expect(record).toMatchObject({ lifecycle: 'published', rules_json: { mode: 'monitor' } });
   });
 
-  it('list the existing packs or modes for an unknown one, and exit with 2', async () => {
+  it('list the available packs for an unknown pack and the allowed modes for an unknown mode, and exit with 2', async () => {
     const [pack, mode] = await Promise.all([
       policy('install', 'payment'),
       policy('install', 'payments', '--mode', 'monitr'),
@@ -172,7 +172,7 @@ rules:
 `;
 
 describe('policy push', () => {
-  it('does not publish a draft that somebody changed after it was read', async () => {
+  it('does not publish a draft that another client changed after `policy push` read the draft', async () => {
     folder.write('raced/a.policy.yaml', onOtherTool(named('raced')));
     await policy('push', 'raced');
     const [draft] = await stored('raced');

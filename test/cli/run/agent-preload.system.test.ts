@@ -182,7 +182,7 @@ describe('NO_PROXY', () => {
     ['example', false],
     ['', false],
   ])(
-    'set to %j by the command itself exempts 127.0.0.1 from the proxy: %s',
+    'with the value %j, which the command itself sets, exempts 127.0.0.1 from the proxy: %s',
     async (exceptions, direct) => {
       const { node } = await installNode(first);
       const url = `${stage.origins[0]}/no-proxy`;

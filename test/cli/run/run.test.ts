@@ -129,7 +129,7 @@ describe('the environment of a command', () => {
     ended = await sallyport(['--', 'env', '-0'], careless);
   });
 
-  it('sends every kind of client through the sidecar, in both letter cases, with the token', () => {
+  it('contains every proxy variable in lower and upper case, with the sidecar’s address and token', () => {
     const { out, code, err } = ended;
     expect([code, err]).toEqual([0, '']);
     const env = variables(out);
@@ -141,7 +141,7 @@ describe('the environment of a command', () => {
     expect(env).toMatchObject({ NODE_USE_ENV_PROXY: '1', KEPT: careless.KEPT });
   });
 
-  it('contains no other proxy settings of the surrounding shell', () => {
+  it('contains no proxy settings of the surrounding shell', () => {
     const env = variables(ended.out);
     expect(Object.entries(env).filter(([, value]) => value.includes('127.0.0.1:9'))).toEqual([]);
     expect(Object.keys(env).filter((name) => /noproxy|^ftp|^pip_proxy/i.test(name))).toEqual([]);
@@ -266,7 +266,7 @@ describe('a command is not run, and the reason is printed, if', () => {
     return err;
   }
 
-  it('nothing listens', async () => {
+  it('nothing listens on one of the sidecar’s ports', async () => {
     expect(await refused({ SALLYPORT_PROXY_ADMIN_PORT: '9' })).toMatch(
       /No sidecar answers at 127\.0\.0\.1:9 \(ECONNREFUSED\).*SALLYPORT_PROXY_ADMIN_PORT/,
     );

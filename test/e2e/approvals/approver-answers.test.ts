@@ -83,7 +83,7 @@ describe('the comment of an approver', () => {
     expect(JSON.stringify(body)).not.toContain('acme.example');
   });
 
-  it('is part of the approval at the sidecar’s internal host, without any other text of the decider', async () => {
+  it('is part of the approval at the sidecar’s internal host, which returns no other text that the approver wrote', async () => {
     const id = await ask(2002);
     await decide(id, { action: 'deny', comment });
     await stands(id, 'denied');
@@ -107,7 +107,7 @@ describe('the comment of an approver', () => {
     expect(details.approver_comment).toMatch(/\[cut\]$/);
   });
 
-  it('contains the decider’s question while the agent waits, and is removed after the decision', async () => {
+  it('contains the approver’s question while the agent waits, and is removed after the approval', async () => {
     const id = await ask(2004);
     await decide(id, { action: 'request_context', comment: 'Which invoice?' });
     await until('the question has arrived', async () => 'details' in (await standing(id)));

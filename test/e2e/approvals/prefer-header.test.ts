@@ -61,7 +61,7 @@ describe('a call with a Prefer header', () => {
     ['wait=0', 'wait=0'],
     ['Wait = 0', 'wait=0'],
     ['wait=0, wait=20', 'wait=0'],
-  ])('of %s is answered at once', async (prefer, applied) => {
+  ])('is answered at once if the header is %s', async (prefer, applied) => {
     const { status, headers, body } = await bench.pay(2003, { prefer });
     expect(status).toBe(202);
     expect(headers.get('preference-applied')).toBe(applied);
@@ -76,9 +76,12 @@ describe('a call with a Prefer header', () => {
     'await=9',
     'respond-async',
     'wait=1234567890',
-  ])('of %s, which is not a valid wait, is held for the default time', async (prefer) => {
-    const { status, headers } = await bench.pay(2004, { prefer });
-    expect(status).toBe(202);
-    expect(headers.get('preference-applied')).toBeNull();
-  });
+  ])(
+    'is held for the default time if the header is %s, which is not a valid wait',
+    async (prefer) => {
+      const { status, headers } = await bench.pay(2004, { prefer });
+      expect(status).toBe(202);
+      expect(headers.get('preference-applied')).toBeNull();
+    },
+  );
 });

@@ -53,7 +53,7 @@ describe('a bound call without a stored credential', () => {
     );
   });
 
-  it('is reported for any response if a credential is bound to a similar host, with that host', async () => {
+  it('is reported whatever the response is if a credential is bound to a similar host, and the report names the similar host', async () => {
     bench.upstream.behave((_req, res) => res.end('{}'));
     const put = await bench.separate.api('PUT', '/v1/runtime/bindings/near', {
       protocol: 'http',

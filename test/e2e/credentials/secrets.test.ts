@@ -202,7 +202,7 @@ describe('the secrets of credentials', () => {
     expect(placesWith(new Map([[way, Buffer.from(answer, 'latin1')]]), all)).toEqual([]);
   });
 
-  it('are recorded as reflected for each withheld response', async () => {
+  it('cause an event with credential.reflected for each response that was withheld', async () => {
     await bench.untilSealed('the outcomes', (events) => {
       const cut = events.filter(
         ({ type, reason_code }) =>
@@ -213,7 +213,7 @@ describe('the secrets of credentials', () => {
   });
 
   it.each(Object.keys(droppedWays))(
-    'are absent from responses whose reflecting part is not forwarded: %s',
+    'are absent from a response if the upstream reflects them only in a part that is not forwarded: %s',
     async (way) => {
       const answer = await call(`/echo/bearer/${way}`);
       expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*ok/);

@@ -109,7 +109,7 @@ describe('one idempotency key on two control planes', () => {
     );
   });
 
-  it('is a separate key for another agent or API key, and is refused with another payload', async () => {
+  it('is independent for each agent and each API key, and is refused if the payload differs', async () => {
     const [first, again, agent, apiKey] = [
       await preflight(0, action('mine')),
       await preflight(1, action('mine')),

@@ -29,8 +29,8 @@ const arrived = (amount: number) =>
   until('the upstream has the call', async () => stage.paid(amount) === 1);
 const bodies = (answers: readonly Answer[]) => new Set(answers.map(({ text }) => text));
 
-describe('one idempotency key of execute', () => {
-  it(`in ${times} concurrent requests over two control planes reaches the upstream once`, async () => {
+describe('execute requests with one idempotency key', () => {
+  it(`reach the upstream once if ${times} are sent concurrently to two control planes`, async () => {
     const release = holdAnswers();
     const running = Promise.all(
       Array.from({ length: times }, (_, at) => stage.pay(at % 2, 1, { idempotency_key: 'one' })),
@@ -45,7 +45,7 @@ describe('one idempotency key of execute', () => {
     expect(await stage.resultsOf(answers[0]?.body.evidence_event_id)).toHaveLength(1);
   });
 
-  it('that is in use at one control plane delays a request with this key at the other', async () => {
+  it('wait at one control plane while the other control plane executes the first request', async () => {
     const release = holdAnswers();
     const first = stage.pay(0, 2, { idempotency_key: 'two' });
     await arrived(2);
@@ -55,7 +55,7 @@ describe('one idempotency key of execute', () => {
     expect(stage.paid(2)).toBe(1);
   });
 
-  it('with another payload is refused, also while the first request is in progress', async () => {
+  it('are refused if the payload differs, even while the first request is in progress', async () => {
     const release = holdAnswers();
     const first = stage.pay(0, 3, { idempotency_key: 'three' });
     await arrived(3);
@@ -67,7 +67,7 @@ describe('one idempotency key of execute', () => {
     expect(stage.paid(4)).toBe(0);
   });
 
-  it('returns the stored response, which is encrypted in the database', async () => {
+  it('return the stored response, which is encrypted in the database', async () => {
     const first = await stage.pay(0, 5, { idempotency_key: 'five' });
     expect(first.text).toContain('answer-of-the-bank');
     const again = await stage.pay(1, 5, { idempotency_key: 'five' });
@@ -77,7 +77,7 @@ describe('one idempotency key of execute', () => {
     expect(rows).toHaveLength(1);
   });
 
-  it('returns a stored refusal, even if the same request with a new key would succeed', async () => {
+  it('return the stored refusal, even if the same request with a new key would succeed', async () => {
     const { pool } = stage;
     await pool.query('update "binding" set mac = mac || \'x\'');
     const refused = await stage.pay(0, 6, { idempotency_key: 'six' });
@@ -118,7 +118,7 @@ describe('a control plane that ends during execute', () => {
     expect([later.text, stage.paid(7)]).toEqual([answers[0]?.text, 1]);
   });
 
-  it('before sending the call leaves the key to the next request, which sends the call once', async () => {
+  it('before sending the call leaves the idempotency key usable, and the next request sends the call once', async () => {
     const holder = await stage.pool.connect();
     await holder.query('begin');
     await holder.query('lock table evidence_salt in exclusive mode');

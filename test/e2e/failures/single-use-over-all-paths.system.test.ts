@@ -161,7 +161,7 @@ async function usesOf(id: number): Promise<number[]> {
 
 describe('two sidecars, and two control planes with preflight and execute, in concurrent use', () => {
   it.each(['low', 'critical'])(
-    `use a passport of %s risk that is presented ${times} times once`,
+    `use a passport of %s risk only once, although it is presented ${times} times`,
     async (risk) => {
       const { passport, jti } = await issue(risk);
       const paid = amount();
@@ -215,7 +215,7 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     },
   );
 
-  it('use a grant of one call once, with any number of passports that are bound to it', async () => {
+  it('use a grant of one call once, however many passports are bound to the grant', async () => {
     const paid = amount(2_000);
     const { id, hash } = await approved(paid);
     const passports = await Promise.all(Array.from({ length: 60 }, () => issue('low', hash)));

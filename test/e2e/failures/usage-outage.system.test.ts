@@ -61,7 +61,7 @@ const reasons = async (calls: number) => {
   return answers.map(({ status, body }) => (status === 200 ? 'performed' : body.reason_code));
 };
 
-it('a sidecar without the control plane counts its own calls, then denies, and its counts survive a restart of both', async () => {
+it('a sidecar without the control plane counts its own calls, then denies calls; the counts survive a restart of the sidecar and the control plane', async () => {
   await until('the first call passes', async () => (await pay()).status === 200);
   await separate.controlPlane.kill();
   // Whether or not its state is too old by now, it does not exceed the budget.

@@ -39,7 +39,7 @@ async function identityWith(
 }
 
 describe('the agent of an embedded installation', () => {
-  it('must be registered: otherwise the start fails with the name of the setting', async () => {
+  it('must be registered; if not, the start fails with an error that names the setting', async () => {
     for (const agent of ['99', 'support']) {
       const refused = await start({ SALLYPORT_AGENT_ID: agent }).catch((error: Error) => error);
       expect(refused).toBeInstanceOf(SettingsError);
@@ -49,7 +49,7 @@ describe('the agent of an embedded installation', () => {
     }
   }, 600_000);
 
-  it('is the agent in the settings at every start', async () => {
+  it('is at every start the agent that the settings name', async () => {
     const demo = await identityWith({}, (api) =>
       api('POST', '/v1/agents/register', { name: 'support', capabilities: ['*'] }),
     );

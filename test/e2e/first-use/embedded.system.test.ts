@@ -69,7 +69,7 @@ it('`up` serves on both ports, exits with 0 on SIGTERM, and keeps its state acro
   expect(second.output()).not.toContain('evidence');
 }, 60_000);
 
-it('`up` starts with a disabled agent, reports that the agent is disabled, and can enable the agent again', async () => {
+it('`up` starts with a disabled agent, reports that the agent is disabled, and is ready when the agent is enabled', async () => {
   const folder = fs.mkdtempSync(join(dataDir, 'disabled-'));
   const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];
   const env = {

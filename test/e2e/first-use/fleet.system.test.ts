@@ -106,7 +106,7 @@ describe('sallyport sidecars token', () => {
 });
 
 describe('sallyport kill-switch', () => {
-  it('arms, lists and disarms', async () => {
+  it('arms, lists and disarms kill switches', async () => {
     const armed = await sallyport([
       'kill-switch',
       'arm',
@@ -125,7 +125,7 @@ describe('sallyport kill-switch', () => {
   });
 });
 
-describe('an operator’s mistake', () => {
+describe('a failed `sallyport` command', () => {
   it.each<[string, string[], Record<string, string>, RegExp]>([
     ['no key', ['sidecars', 'list'], { SALLYPORT_API_KEY: '' }, /SALLYPORT_API_KEY.*--key-file/],
     [
@@ -153,12 +153,15 @@ describe('an operator’s mistake', () => {
       {},
       /mode.*strict/s,
     ],
-  ])('is reported without the key, and exits with 1: %s', async (_what, args, env, says) => {
-    const { code, text } = await sallyport(args, env);
-    expect([code, text]).toEqual([1, expect.stringMatching(says)]);
-    expect(text).not.toContain(bench.separate.ownerKey);
-    expect(text).not.toContain('    at ');
-  });
+  ])(
+    'exits with 1 and reports the cause without the API key: %s',
+    async (_what, args, env, says) => {
+      const { code, text } = await sallyport(args, env);
+      expect([code, text]).toEqual([1, expect.stringMatching(says)]);
+      expect(text).not.toContain(bench.separate.ownerKey);
+      expect(text).not.toContain('    at ');
+    },
+  );
 
   it.each([
     ['no agent', ['sidecars', 'token'], "Missing required option '--agent <id>'."],
@@ -170,7 +173,7 @@ describe('an operator’s mistake', () => {
     ['a surplus argument', ['sidecars', 'list', 'x'], 'Expected 0 arguments but got 1: x.'],
     ['a misspelled option', ['kill-switch', 'arm', '--resaon', 'x'], 'Did you mean --reason?'],
     ['an unknown command', ['sidecars', 'lst'], 'Did you mean list?'],
-  ])('prints the usage, and exits with 2: %s', async (_what, args, message) => {
+  ])('exits with 2 and prints the usage: %s', async (_what, args, message) => {
     const { code, text } = await sallyport(args);
     expect(code).toBe(2);
     expect(text).toContain(message);

@@ -4,7 +4,7 @@ import { until } from '../../support/programs/processes.ts';
 import { startWebSocketEcho, type WebSocketEcho } from '../../support/sidecar/websocket-echo.ts';
 import { type FaultBench, startFaultBench } from '../../support/system/fault-bench.ts';
 
-describe('WebSocket through the sidecar', () => {
+describe('the sidecar as a proxy for WebSockets', () => {
   let bench: FaultBench;
   let echo: WebSocketEcho;
   let dispatcher: ProxyAgent;
@@ -63,7 +63,7 @@ describe('WebSocket through the sidecar', () => {
       socket.addEventListener('error', () => resolve('refused'));
     });
 
-  it('tunnels a bound and allowed upgrade in both directions, and has decision and outcome sealed', async () => {
+  it('tunnels a bound and allowed upgrade in both directions, and the decision and the outcome are sealed', async () => {
     const socket = open('/live?room=7');
     const { promise, resolve } = Promise.withResolvers<unknown>();
     socket.addEventListener('open', () => socket.send('hello'));

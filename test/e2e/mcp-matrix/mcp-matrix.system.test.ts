@@ -38,7 +38,7 @@ describe.each(clientNames)('a client of %s', (clientName) => {
     serverNames.map((server): [string, Transport] => [server, transport]),
   );
   it.each(pairs)(
-    'gets a call allowed, denied and approved by a human at %s over %s',
+    'makes an allowed call, a denied call and a call that a human approves, at the server %s over %s',
     async (server, transport) => {
       expect(await connect(client, stage.target(server, transport))).toEqual(['refund']);
 

@@ -183,7 +183,7 @@ describe('a held MCP call', () => {
     expect(messages.at(-1)).toEqual({ jsonrpc: '2.0', id: 7, result: { content: [] } });
   });
 
-  it('is answered with an error message if the server responds with another status', async () => {
+  it('is answered with an error message if the server responds with an HTTP error status', async () => {
     rawServer.behave((_call, res) => res.writeHead(404).end('Session not found'));
     const answer = callRaw(raw, eventStream, withToken);
     await decide('mcp.raw.raw', 'approve');

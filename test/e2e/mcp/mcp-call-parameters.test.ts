@@ -115,8 +115,8 @@ const others = [
 let amount = 100;
 const freshArgs = () => ({ amount: ++amount });
 
-describe('an approval of an MCP call without further parameters', () => {
-  it.each(others)('does not cover the same call with %s', async (_, parts) => {
+describe('an approval of an MCP call', () => {
+  it.each(others)('given without %s does not cover the same call with them', async (_, parts) => {
     const args = freshArgs();
     await approved({}, args);
     performed = [];
@@ -125,19 +125,22 @@ describe('an approval of an MCP call without further parameters', () => {
     expect(verdict(await call({}, 'pay', args))).toBe('performed');
   });
 
-  it.each(others)('with %s covers exactly these parameters, once', async (_, parts) => {
-    const args = freshArgs();
-    await approved(parts, args);
-    performed = [];
-    expect(verdict(await call({}, 'pay', args))).toBe('approval.pending');
-    expect(verdict(await call(parts, 'pay', args))).toBe('performed');
-    expect(performed.map(({ params }) => params)).toEqual([
-      { name: 'pay', arguments: args, ...parts },
-    ]);
-    expect(verdict(await call(parts, 'pay', args))).toBe('approval.pending');
-  });
+  it.each(others)(
+    'given for a call with %s covers exactly these parameters, once',
+    async (_, parts) => {
+      const args = freshArgs();
+      await approved(parts, args);
+      performed = [];
+      expect(verdict(await call({}, 'pay', args))).toBe('approval.pending');
+      expect(verdict(await call(parts, 'pay', args))).toBe('performed');
+      expect(performed.map(({ params }) => params)).toEqual([
+        { name: 'pay', arguments: args, ...parts },
+      ]);
+      expect(verdict(await call(parts, 'pay', args))).toBe('approval.pending');
+    },
+  );
 
-  it('covers a retry with another progress token and trace', async () => {
+  it('covers a retry with a different progress token and trace context', async () => {
     const args = freshArgs();
     const trace = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
     await approved({ _meta: { progressToken: 1 } }, args);
@@ -147,7 +150,7 @@ describe('an approval of an MCP call without further parameters', () => {
 });
 
 describe('a standing grant for an MCP tool', () => {
-  it('covers other arguments, but no call with input responses or state', async () => {
+  it('covers calls with any arguments, but no call with input responses or request state', async () => {
     await approved({}, freshArgs(), { uses: 5, ttl_seconds: 600, scope: 'tool' });
     expect(verdict(await call({}, 'pay', freshArgs()))).toBe('performed');
     for (const [, parts] of others.slice(2)) {
@@ -156,17 +159,17 @@ describe('a standing grant for an MCP tool', () => {
   });
 });
 
-describe('the parameters of an MCP call next to its arguments', () => {
+describe('MCP call parameters other than the arguments', () => {
   const parts = { _meta: { account: 'a-1' }, requestState: 'round two' };
 
-  it('are shown to deciders', async () => {
+  it('are shown to approvers', async () => {
     const { result } = await call(parts, 'pay', freshArgs());
     const id = result?.structuredContent?.approval_request_id;
     const { body } = await bench.api('GET', `/v1/approvals/${id}`);
     expect(body.proposed_mcp).toEqual({ meta: { account: 'a-1' }, request_state: 'round two' });
   });
 
-  it('are in the evidence as shape and digest', async () => {
+  it('are recorded in the evidence as shape and digest', async () => {
     const { result } = await call(parts, 'pay', freshArgs());
     const id = result?.structuredContent?.evidence_event_id;
     const event = await bench.untilEvent('the decision is sealed', (one) => one.id === id);
@@ -183,7 +186,7 @@ describe('the parameters of an MCP call next to its arguments', () => {
   });
 });
 
-describe('a client’s response to a request of its server', () => {
+describe('a client’s response to a request from the server', () => {
   async function talk(endpoint: URL) {
     const transport = new StreamableHTTPClientTransport(endpoint, { fetch: bench.fetch });
     const capabilities = { roots: {}, sampling: {}, elicitation: {} };

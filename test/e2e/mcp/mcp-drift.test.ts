@@ -110,7 +110,7 @@ describe('a tool whose description differs from the approved one', () => {
     await shop.close();
   });
 
-  it('is withheld even after a harmless change, and remains withheld if the old form returns', async () => {
+  it('is withheld even after a harmless change, and remains withheld when the server lists the approved form again', async () => {
     const shop = await shopWith('back', [find, send]);
     // Narrower, so a manual registration would not need an approval.
     const narrower = { ...send, inputSchema: { ...schema, required: ['who'] } };
@@ -130,7 +130,7 @@ describe('a tool whose description differs from the approved one', () => {
     await shop.close();
   });
 
-  it('remains denied after a denial, and that form opens no further approval', async () => {
+  it('remains denied and withheld after a human denied the new description', async () => {
     const shop = await shopWith('no', [find]);
     shop.show(evil);
     await shop.listed();
@@ -170,7 +170,7 @@ describe('a tool whose description differs from the approved one', () => {
   });
 });
 
-describe('a tool that no call of the agent can use', () => {
+describe('a tool whose calls are all statically denied', () => {
   it('is not listed while it waits for its first approval', async () => {
     const shop = await shopWith('first', [find]);
     shop.show(find, send);

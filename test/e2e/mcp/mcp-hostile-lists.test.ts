@@ -155,15 +155,15 @@ describe.each([
     'the GET stream',
     () => bench.fetch(url, { headers: { 'mcp-protocol-version': '2025-11-25', accept: '*/*' } }),
   ],
-] as const)('a changed tool does not reach the agent in %s', (_where, ask) => {
-  it.each(Object.entries(disguises))('as %s', async (_what, disguise) => {
+] as const)('a changed tool in %s', (_where, ask) => {
+  it.each(Object.entries(disguises))('does not reach the agent: %s', async (_what, disguise) => {
     server.behave((_call, res) => disguise(res));
     expect(await received(ask())).not.toContain('EVIL');
   });
 });
 
-describe('an agent receives', () => {
-  it('an event with Unicode line separators as one event for every parser', async () => {
+describe('an agent behind the sidecar', () => {
+  it('receives an event with Unicode line separators in a form that every parser reads as one event', async () => {
     const message = { jsonrpc: '2.0', id: 1, result: { content: [], note: `a${ls}${ls}data: b` } };
     server.behave((_call, res) => events(`data: ${JSON.stringify(message)}\n\n`)(res));
     const answer = await (await post('ping')).text();
@@ -171,7 +171,7 @@ describe('an agent receives', () => {
     expect(JSON.parse(answer.slice('data: '.length))).toEqual(message);
   });
 
-  it('a refusal with a specific reason, and can continue its session', async () => {
+  it('receives a refusal with a specific reason if the response cannot be parsed, and the outcome is recorded', async () => {
     server.behave((_call, res) => sends('application/json', '{"result":')(res));
     expect(await (await post('tools/list')).json()).toMatchObject({
       id: 1,
@@ -184,7 +184,7 @@ describe('an agent receives', () => {
     );
   });
 
-  it('the pages of a list with their cursors, even if the server repeats the same pages', async () => {
+  it('receives the pages of a list with their cursors, even if the server repeats the same pages', async () => {
     const pages: Readonly<Record<string, object>> = {
       a: list([{ ...find, name: 'one' }], { nextCursor: 'b' }),
       b: list([evil, { ...find, name: 'two' }], { nextCursor: 'a' }),
@@ -202,7 +202,7 @@ describe('an agent receives', () => {
     expect(names).toEqual(['one', 'two', 'one', 'two', 'one', 'two']);
   });
 
-  it('ten thousand tools except the changed one', async () => {
+  it('receives a list of ten thousand tools without the changed tool', async () => {
     const many = Array.from({ length: 10_000 }, (_, index) => ({ ...find, name: `t${index}` }));
     server.behave((_call, res) => json(res, list([...many, evil])));
     const { result } = (await (await post('tools/list')).json()) as {
@@ -212,14 +212,14 @@ describe('an agent receives', () => {
     expect(result.tools.at(-1)?.name).toBe('t9999');
   });
 
-  it('no part of an event of 10 MB, which does not stop the sidecar', async () => {
+  it('receives no part of an event of 10 MB, and receives the next list', async () => {
     server.behave((_call, res) => events(`data: "${'EVIL'.repeat(2_621_440)}"`)(res));
     expect(await received(post('tools/list'))).not.toContain('EVIL');
     server.behave((_call, res) => json(res, list([{ ...find, name: 'other' }])));
     expect(await received(post('tools/list'))).toContain('Finds.');
   });
 
-  it('no endpoint of a server with the HTTP+SSE transport', async () => {
+  it('receives no endpoint event from a server with the HTTP+SSE transport', async () => {
     server.behave((_call, res) => events('event: endpoint\ndata: /messages?sid=1\n\n')(res));
     const headers = { 'mcp-protocol-version': '2025-03-26', accept: 'text/event-stream' };
     expect(await received(bench.fetch(url, { headers }))).not.toContain('/messages');

@@ -76,7 +76,7 @@ const answered = (socket: Socket) =>
   new Promise<string>((resolve) => socket.once('data', (chunk) => resolve(chunk.toString())));
 
 describe('a call of an MCP session', () => {
-  it('reaches the server after the stream that the client opened first', async () => {
+  it('reaches the server after a stream that the client opened before the call', async () => {
     for (let index = 0; index < sessions; index++) {
       const [stream, caller] = [await open(), await open()];
       const answers = [answered(stream), answered(caller)];

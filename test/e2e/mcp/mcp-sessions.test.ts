@@ -39,8 +39,8 @@ async function connect(endpoint = url, capabilities = {}) {
   return { client, transport };
 }
 
-describe('a session of the official SDK 1.x through a live sidecar', () => {
-  it('is one session at the server, which ends when the client ends it', async () => {
+describe('a client of the official SDK 1.x with a session through a live sidecar', () => {
+  it('has one session at the server, which ends when the client terminates the session', async () => {
     const { client, transport } = await connect();
     expect(await client.callTool({ name: 'find', arguments: { who: 'Ada' } })).toEqual(text('Ada'));
     expect(server.sessions.has(transport.sessionId ?? '')).toBe(true);
@@ -51,7 +51,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('forwards progress and cancellation, and a cancelled call is recorded', async () => {
+  it('receives progress and can cancel a call, and the cancellation is recorded', async () => {
     const { client } = await connect();
     const progress: number[] = [];
     const abort = new AbortController();
@@ -72,7 +72,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('ends the call at the server if the client disconnects, and records this', async () => {
+  it('can disconnect during a call, and the outcome of the call is recorded as client_gone', async () => {
     const { client } = await connect();
     const began = server.seen.length;
     void client.callTool({ name: 'slow' }).catch(() => {});
@@ -107,7 +107,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('resumes a lost stream after the last event that the client received', async () => {
+  it('resumes a lost stream and receives the missed result', async () => {
     const { client } = await connect(reference);
     const answer = await client.callTool({ name: 'test_reconnection' });
     expect(answer).toMatchObject(text('The client came again and found its answer.'));
@@ -129,7 +129,7 @@ describe('a session of the official SDK 1.x through a live sidecar', () => {
     await client.close();
   });
 
-  it('supports methods other than tools/call, which are judged as separate actions', async () => {
+  it('can use methods other than tools/call, which are judged as separate actions', async () => {
     const { client } = await connect(strict);
     const refused = /test\.method/;
     await expect(client.readResource({ uri: 'note://1' })).rejects.toThrow(refused);

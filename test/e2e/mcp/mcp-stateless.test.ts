@@ -158,7 +158,7 @@ describe('messages of 2026-07-28 that the SDK does not send', () => {
     expect(rawSeen).toHaveLength(before);
   });
 
-  it('are refused without a version in the body, as the revision requires', async () => {
+  it('are refused if the body contains no version, as the revision requires', async () => {
     const answer = await bench.fetch(url, {
       method: 'POST',
       headers: {
@@ -171,7 +171,7 @@ describe('messages of 2026-07-28 that the SDK does not send', () => {
     expect([answer.status, await answer.json()]).toMatchObject([400, { error: { code: -32602 } }]);
   });
 
-  it('are forwarded with an unknown version, which the server refuses', async () => {
+  it('are forwarded if their version is unknown, and the server refuses them', async () => {
     const version = 'v999.0.0';
     const answer = await bench.fetch(url, {
       method: 'POST',

@@ -59,7 +59,7 @@ describe('a stdio server behind sallyport mcp', () => {
     });
   });
 
-  it('has each of its methods that is an action judged, and a refusal names the method', async () => {
+  it('does not receive a resources/read request that no policy allows', async () => {
     await expect(client.readResource({ uri: 'file:///etc/passwd' })).rejects.toThrow(
       'policy.no_match',
     );
@@ -339,7 +339,7 @@ describe('the end of a stdio session', () => {
   });
 });
 
-describe('an operator’s mistake', () => {
+describe('a bridge that cannot start', () => {
   const run = async (args: string[], env: Record<string, string> = {}) => {
     const bridge = startProgram(
       'cli/main.ts',
@@ -370,21 +370,24 @@ describe('an operator’s mistake', () => {
       { SALLYPORT_PROXY_PORT: '1' },
       /does not answer at http:\/\/127\.0\.0\.1:1.*SALLYPORT_PROXY_PORT/,
     ],
-  ])('is reported in one line, and the bridge exits with 1: %s', async (_what, args, env, says) => {
-    const { code, text } = await run(args, env);
-    expect([code, text]).toEqual([1, expect.stringMatching(says)]);
-    expect(text).not.toContain('    at ');
-  });
+  ])(
+    'exits with 1 and reports the cause without a stack trace: %s',
+    async (_what, args, env, says) => {
+      const { code, text } = await run(args, env);
+      expect([code, text]).toEqual([1, expect.stringMatching(says)]);
+      expect(text).not.toContain('    at ');
+    },
+  );
 
   it.each([
     ['no command', ['--name', 'crm'], /Missing required argument 'command'.\nUsage: sallyport mcp/],
     ['no name', ['--', 'true'], /Missing required option '--name <name>'.\nUsage: sallyport mcp/],
-  ])('prints the usage, and exits with 2: %s', async (_what, args, says) => {
+  ])('exits with 2 and prints the usage: %s', async (_what, args, says) => {
     const { code, text } = await run(args);
     expect([code, text]).toEqual([2, expect.stringMatching(says)]);
   });
 
-  it('is distinguished from a disabled agent, which the bridge names as the cause', async () => {
+  it('names the disabled agent as the cause if the agent is disabled, and does not suggest a new binding', async () => {
     const { api, agentId } = bench.separate;
     const refusals = async () => (await run(['--name', 'crm', '--', 'true'])).text;
     await api('PATCH', `/v1/agents/${agentId}`, { disabled: true });

@@ -79,7 +79,7 @@ it('a server with approved tools keeps every tool in the list', async () => {
   expect(vectors.length).toBeGreaterThanOrEqual(75);
 });
 
-it('a server with changed tools has exactly those removed from the list and denied in calls', async () => {
+it('exactly the changed tools of a server are removed from the list and denied in calls', async () => {
   server.behave(listing(() => shown('after')));
   const hashOf = (fields: object) => surfaceHash(parseManifest({ name: 'x', ...fields }));
   const kept = new Set(await listed());

@@ -79,8 +79,8 @@ async function sealedCalls(total: number): Promise<Record<string, unknown>[]> {
   return found;
 }
 
-describe('the evaluation of policies on calls through a sidecar', () => {
-  it('includes the recorded calls in backtests, reports and exported cases', async () => {
+describe('backtests, monitor reports and exported cases', () => {
+  it('include the calls that a sidecar recorded', async () => {
     since = new Date(Date.now() + 1).toISOString();
     await until('a later millisecond', () => new Date().toISOString() > since);
     for (const body of [{ amount: 5 }, { amount: 500 }, { amount: true }, {}]) {

@@ -105,7 +105,7 @@ describe('an agent with a flood of denied calls', () => {
     });
   });
 
-  it('gets the rate limit over MCP as a tool result', async () => {
+  it('gets the refusal of the rate limit over MCP as a tool result', async () => {
     const answers = await Promise.all(Array.from({ length: 60 }, () => callTool()));
     const throttled = answers.filter(({ text }) => text.includes('rate_limited.denials'));
     expect(throttled.length).toBeGreaterThan(30);

@@ -50,23 +50,23 @@ const carriers: readonly [string, readonly Carrier[]][] = [
 
 describe.each(carriers)('a denied call hidden in %s of an allowed call', (_where, hidden) => {
   describe.each(transports)('over %s', (transport) => {
-    it.each(hidden)('%s does not reach the upstream', async (_name, bytes, becomes) => {
+    it.each(hidden)('does not reach the upstream: %s', async (_name, bytes, becomes) => {
       judge(await stage.send(transport, bytes), becomes);
     });
   });
 });
 
 describe('a denied call on a host without bindings', () => {
-  it.each(opaqueCarriers)('%s does not reach the upstream', async (_name, bytes, becomes) => {
+  it.each(opaqueCarriers)('does not reach the upstream: %s', async (_name, bytes, becomes) => {
     const authority = `127.0.0.1:${stage.recorder.openPort}`;
     const way = { ...stage.way('plain'), authority };
     judge(await converse(way, dressed(bytes, way)), becomes);
   });
 });
 
-describe('a denied call in another protocol, version or form', () => {
+describe('a denied call in an unsupported or unusual protocol, version or form', () => {
   it.each(connections)(
-    '%s over %s does not reach the upstream',
+    'does not reach the upstream: %s over %s',
     async (_name, transport, write, becomes) => {
       const way = stage.way(transport);
       const place = placeAt(Number(way.authority.split(':')[1]));

@@ -52,7 +52,7 @@ function reasonsFor(name: string, becomes: string, denial: string): readonly str
 
 describe.each(tables)('a denied call disguised by %s', (_what, denial, disguises) => {
   describe.each(transports)('over %s', (transport) => {
-    it.each(disguises)('%s does not reach the upstream', async (name, bytes, becomes) => {
+    it.each(disguises)('does not reach the upstream: %s', async (name, bytes, becomes) => {
       const conversation = await stage.send(transport, bytes);
       expect(stage.recorder.take()).toBe('');
       witness.refused(conversation, reasonsFor(name, becomes, denial));
@@ -71,7 +71,7 @@ describe('a denied call with an unusual spelling of its host', () => {
     [...spelling, 'plain'] as const,
     [...spelling, 'connect'] as const,
   ]);
-  it.each(both)('%s does not reach the upstream', async (_name, write, becomes, transport) => {
+  it.each(both)('does not reach the upstream: %s', async (_name, write, becomes, transport) => {
     const place = placeAt(stage.recorder.plainPort);
     const authority = write(place.port);
     const form = transport === 'plain' ? 'absolute' : 'origin';

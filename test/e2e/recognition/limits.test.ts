@@ -194,7 +194,7 @@ describe('an invalid limit', () => {
     },
   );
 
-  it('ends the program with code 1 and one line', async () => {
+  it('makes the program exit with code 1 and print one line', async () => {
     const program = startProgram('proxy/start.ts', { SALLYPORT_MAX_BODY_BYTES: '1GB' });
     expect(await program.exited()).toBe(1);
     expect(program.output()).toBe(

@@ -69,7 +69,7 @@ describe('a passthrough host', () => {
     expect(bench.separate.sidecar.output()).toContain(reason_code);
   });
 
-  it('causes a TLS alert if the SNI differs from CONNECT', async () => {
+  it('causes a TLS alert if the SNI differs from the host of CONNECT', async () => {
     const client = await rawClient(proxyPort(), '');
     client.socket.setEncoding('latin1');
     client.socket.write(`CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);

@@ -84,7 +84,7 @@ describe('a host without bindings', () => {
     expect(answer).not.toContain('hidden');
   });
 
-  it('differs from a bound host, whose refusals name the binding of that host', async () => {
+  it('has refusals that differ from those of a bound host, which name the binding of the bound host', async () => {
     const { body } = await bench.pay(1_000);
     expect(body.details).toEqual({
       tool: 'bank.pay',
@@ -95,7 +95,7 @@ describe('a host without bindings', () => {
   });
 
   it.each(['/secret/keys:/public/x', '/:/public/x', '/a%3A/public/x', '/public:/public/x'])(
-    'is judged by the whole path: %s does not match /public/',
+    'is judged by the whole path: the path %s does not match /public/',
     async (target) => {
       const before = upstream.seen.length;
       expect(await get(target)).toContain('policy.no_match');

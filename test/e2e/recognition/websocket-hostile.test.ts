@@ -89,7 +89,7 @@ describe('a WebSocket with a hostile agent or upstream', () => {
     },
   );
 
-  it('is refused without reading a following request', async () => {
+  it('is refused, and a request that follows on the same connection gets no response', async () => {
     const before = seen.length;
     const second = headOf('GET', `${stage.open.http}/`, 'Connection: close\r\n');
     const text = await ask(handshake.replace('13', '8'), second);

@@ -62,7 +62,7 @@ describe('arming a kill switch with wait_ms', () => {
     expect(Math.min(...tookMs)).toBeLessThan(1_000);
   });
 
-  it('returns the unconfirmed sidecars at once for 0, and no confirmations if wait_ms is omitted', async () => {
+  it('returns the unconfirmed sidecars at once if wait_ms is 0, and no confirmations if wait_ms is omitted', async () => {
     const unasked = await arm(undefined);
     expect(unasked.body).not.toHaveProperty('confirmed');
     const armed = await arm(0);

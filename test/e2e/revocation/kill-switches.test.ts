@@ -113,7 +113,7 @@ describe('an armed kill switch', () => {
     await client.close();
   });
 
-  it('with an expiry allows calls again after that time', async () => {
+  it('with an expiry no longer blocks calls after the expiry', async () => {
     const expires_at = new Date(Date.now() + 3_000).toISOString();
     await arm({ kind: 'block_tool', tool: 'feed.b', expires_at });
     await until('blocked', async () => (await streams.feed('b', true)).status === 403);
@@ -121,7 +121,7 @@ describe('an armed kill switch', () => {
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
   });
 
-  it('blocks calls even if the tenant is in monitor', async () => {
+  it('blocks calls even if the tenant is in monitor mode', async () => {
     const setMode = async (mode: string) => {
       const { status } = await streams.bench.separate.api('PATCH', '/v1/tenant/settings', { mode });
       expect(status).toBe(200);
@@ -143,7 +143,7 @@ describe('an armed kill switch', () => {
     await setMode('enforce');
   });
 
-  it('that forces strict denies unregistered tools', async () => {
+  it('that forces strict mode denies unregistered tools', async () => {
     const id = await arm({ kind: 'force_mode', mode: 'strict', tool: 'feed.b' });
     await until('forced', async () => (await streams.feed('b', true)).status === 403);
     expect(await (await streams.feed('b', true)).json()).toMatchObject({

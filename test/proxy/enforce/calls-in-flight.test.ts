@@ -13,7 +13,7 @@ const blockTool = (tool: string, expiresAtMs?: number): KillSwitch => ({
 const call = (tool: string) => ({ tool, agentId: '7', abort: new AbortController() });
 
 describe('StoppableCalls', () => {
-  it('aborts the calls that an armed kill switch blocks and no others', () => {
+  it('aborts exactly the calls that an armed kill switch blocks', () => {
     const live = new StoppableCalls();
     const [pay, read] = [call('bank.pay'), call('bank.read')];
     const removePay = live.add(pay);

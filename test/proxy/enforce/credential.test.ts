@@ -110,7 +110,7 @@ it('the warning is logged at most once a minute for each binding', () => {
   expect(warned).toHaveLength(3);
 });
 
-it('unbound hosts and passthrough hosts never lack a credential', () => {
+it('a credential is not reported as missing for unbound hosts and passthrough hosts', () => {
   expect(lacksCredential(undefined, undefined)).toBe(false);
   expect(lacksCredential({ ...binding, protocol: 'passthrough' }, undefined)).toBe(false);
   expect(lacksCredential(binding, undefined)).toBe(true);

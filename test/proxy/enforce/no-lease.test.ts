@@ -57,7 +57,7 @@ async function judgeIn(mode: Mode) {
 }
 
 describe('a call without a passport through a sidecar without a lease', () => {
-  it.each(['enforce', 'strict'] as const)('is denied in %s', async (mode) => {
+  it.each(['enforce', 'strict'] as const)('is denied in the mode %s', async (mode) => {
     const verdict = await judgeIn(mode);
     expect(verdict).toMatchObject({ decision: 'deny', reasonCode: 'passport.lease_exhausted' });
     expect(mayProceed(verdict)).toBe(false);
@@ -66,14 +66,14 @@ describe('a call without a passport through a sidecar without a lease', () => {
   it.each([
     ['monitor', 'deny'],
     ['warn', 'warn'],
-  ] as const)('is reported in %s, and continues', async (mode, decision) => {
+  ] as const)('is reported in the mode %s, but may proceed', async (mode, decision) => {
     const verdict = await judgeIn(mode);
     const reasonCode = 'passport.lease_exhausted';
     expect(verdict).toMatchObject({ decision, reasonCode, enforced: false });
     expect(mayProceed(verdict)).toBe(true);
   });
 
-  it('is denied even in monitor while a kill switch blocks it', async () => {
+  it('is denied even in monitor mode while a kill switch blocks the call', async () => {
     stage.tenant.bodies.kill_switches = {
       killSwitches: [{ id: 'k', kind: 'block_tool', tool: 'pay.out', reason: 'incident' }],
     };

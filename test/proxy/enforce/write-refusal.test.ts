@@ -287,7 +287,7 @@ describe('a refusal over MCP', () => {
     },
   );
 
-  it('is sent as an event only to a client that accepts only event streams', async () => {
+  it('is sent as an event to a client that accepts nothing but event streams, and as JSON to all other clients', async () => {
     const events = { headers: { accept: 'text/event-stream' } };
     const answer = await refused({ form: call, ...denial }, events);
     expect(answer.headers['content-type']).toBe('text/event-stream');

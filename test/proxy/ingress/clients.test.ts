@@ -171,12 +171,12 @@ for url in sys.argv[1:]:
   });
 });
 
-describe('the sidecar’s own host', () => {
+describe('a request to the sidecar’s internal host', () => {
   it.each([
     ['through the proxy', (url: string) => ['-x', url, `http://${internalHost}/manifest`]],
     ['directly', (url: string) => ['-H', `Host: ${internalHost}`, `${url}/manifest`]],
     ['over TLS', (url: string) => ['-x', url, `https://${internalHost}/manifest`]],
-  ])('is answered by the sidecar itself and never dialled: %s', async (_how, args) => {
+  ])('is answered by the sidecar itself and never forwarded: %s', async (_how, args) => {
     const own = await startProxy(cleanup, {
       authority: proxy.authority,
       passthrough: () => 'tunnel',

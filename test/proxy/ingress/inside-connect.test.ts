@@ -22,7 +22,7 @@ describe('a request inside a CONNECT tunnel', () => {
     ['no Host', 'X: y', '/', 'proxy.request_invalid'],
     ['a target in absolute form', 'Host: a.example', 'https://a.example/', 'proxy.request_invalid'],
     ['a second CONNECT', 'Host: a.example', 'CONNECT', 'proxy.request_invalid'],
-  ])('is refused with %s', async (_what, header, path, code) => {
+  ])('is refused if it has %s', async (_what, header, path, code) => {
     const secure = await stage.secured(await stage.connected('a.example:443'), 'a.example');
     const line = path === 'CONNECT' ? 'CONNECT a.example:443' : `GET ${path}`;
     const answer = await exchange(secure, `${line} HTTP/1.1\r\n${header}\r\n\r\n`);
@@ -42,7 +42,7 @@ describe('a request inside a CONNECT tunnel', () => {
     expect(stage.proxy.exchanges).toEqual([]);
   });
 
-  it('matches the host of CONNECT in any spelling', async () => {
+  it('is accepted if its Host and the host of CONNECT are the same host in different spellings', async () => {
     const own = await startProxy(stage.cleanup, {
       authority: stage.proxy.authority,
       handle: async ({ host: name, port: to, res }) => {

@@ -78,14 +78,14 @@ describe('pipelined requests', () => {
     expect(await raw(own.port, request.repeat(200))).toBe('');
   });
 
-  it('are not handled after a refused one', async () => {
+  it('are not handled after a refused request', async () => {
     const bytes = `GET / HTTP/1.1\r\n${stage.host()}\r\nGET ${stage.target('/second')} HTTP/1.1\r\n${stage.host()}\r\n`;
     expect(statuses(await raw(stage.proxy.port, bytes))).toEqual([400]);
     expect(stage.seen).toEqual([]);
   });
 
   it.each(['', 'Content-Length: 0\r\n'])(
-    'are not handled after an offer of h2c without a body, whose response closes the connection: %j',
+    'are not handled after a request without a body that offers h2c, because its response closes the connection: %j',
     async (length) => {
       const handled: string[] = [];
       const own = await startProxy(stage.cleanup, {
@@ -106,7 +106,7 @@ describe('pipelined requests', () => {
     },
   );
 
-  it('are handled after a request with a body whose offer of h2c is ignored', async () => {
+  it('are handled after a request that has a body and offers h2c, because the offer is ignored', async () => {
     const offer =
       'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
     const got: string[] = [];

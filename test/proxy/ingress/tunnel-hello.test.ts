@@ -104,7 +104,7 @@ describe('TLS in a tunnel', () => {
     expect(end.refusal).toBeUndefined();
   });
 
-  it('is refused if its SNI names another host, which the same address could serve', async () => {
+  it('is refused if its SNI is not the host of CONNECT, although the same address could serve both hosts', async () => {
     const socket = await opened();
     const secured = connectTls({ socket, servername: 'other.example', ca: [] });
     const [error] = await once(secured, 'error');
@@ -223,7 +223,7 @@ describe('TLS in a tunnel', () => {
     expect(end.failure).toMatch(/closed before/);
   });
 
-  it('returns nothing that a server sends before the ClientHello', async () => {
+  it('does not deliver bytes to the agent that a server sends before the ClientHello', async () => {
     const banner = await listening(
       createServer((socket) => socket.write('220 mail ready\r\n')),
       cleanup,

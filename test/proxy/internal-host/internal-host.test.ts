@@ -29,7 +29,7 @@ afterAll(() => {
 const get = (path: string, init: RequestInit = {}) =>
   fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, init);
 
-describe('the host inside the proxy', () => {
+describe('the internal host of the proxy', () => {
   it('reports only id, status and expiry of an approval', async () => {
     const res = await get('/approvals/12');
     expect(res.status).toBe(200);

@@ -90,7 +90,7 @@ describe('a registered tool', () => {
   it.each([
     ['that cannot be read', { inputSchema: 'none' }],
     ['that is longer than a report', { inputSchema: { enum: ['x'.repeat(40_000)] } }],
-  ])('is withheld in a form %s, and reported without that form', (_what, more) => {
+  ])('is withheld in a form %s, and the report omits the form', (_what, more) => {
     const { observe, reports } = build(approved);
     expect(observe('Finds.', more)).toBe('withhold');
     expect(reports).toMatchObject([{ kind: 'drifted', surface: undefined }]);
@@ -129,7 +129,7 @@ describe('an unregistered tool', () => {
     ]);
   });
 
-  it('is evicted if its server lists too many, and tools of another server are kept', () => {
+  it('is evicted from memory if its server lists too many tools, and the tools of other servers are kept', () => {
     const { drift } = build(undefined);
     const outputSchema = { type: 'object' };
     drift.observe({ tool: 'mcp.good.report', definition: { name: 'report', outputSchema } });

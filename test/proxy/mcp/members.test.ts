@@ -119,7 +119,7 @@ const table = [...requests, ...notifications].flatMap(([method, members]) =>
 
 describe('a member of a message', () => {
   it.each(table)(
-    'is judged, dropped, or listed with a reason: $method $member',
+    'is judged, dropped, or listed as exempt with a reason: $method $member',
     async ({ method, member }) => {
       const message = (which: 0 | 1) => requestOf(method, { [member]: sample(member, which) });
       const listed = passing[method]?.[member];
@@ -127,7 +127,7 @@ describe('a member of a message', () => {
     },
   );
 
-  it('of a method that needs no decision is listed with a reason', () => {
+  it('of a method that needs no decision is listed as exempt with a reason', () => {
     for (const method of Object.keys(passing)) {
       const members = requests.get(method) ?? notifications.get(method) ?? new Set();
       const listed = Object.entries(passing[method] ?? {});
@@ -139,7 +139,7 @@ describe('a member of a message', () => {
   });
 
   it.each(results.flatMap((shape) => Object.keys(shape).map((member) => ({ member, shape }))))(
-    'of a client’s result is judged, dropped, or listed with a reason: $member',
+    'of a client’s result is judged, dropped, or listed as exempt with a reason: $member',
     async ({ member, shape }) => {
       const names = Object.keys(shape).filter((name) => name !== '_meta');
       const whole = Object.fromEntries(names.map((name) => [name, sample(name, 0)]));
@@ -212,7 +212,7 @@ describe('a member of _meta', () => {
     'vendor/unknown',
     'ProgressToken',
     '__proto__',
-  ])('is judged unless it is listed with a reason: %s', async (name) => {
+  ])('is judged unless it is listed as exempt with a reason: %s', async (name) => {
     const of = (value: JsonValue) =>
       call(JSON.parse(`{${JSON.stringify(name)}:${JSON.stringify(value)}}`) as JsonObject);
     expect(await isUnjudged(of('a'), of('b'))).toBe(Object.hasOwn(unjudgedMeta, name));
@@ -227,7 +227,7 @@ describe('a member of _meta', () => {
   });
 });
 
-describe('the parameters of an MCP message next to its arguments', () => {
+describe('MCP message parameters other than the arguments', () => {
   it('are available to policies as members of mcp, in snake case', async () => {
     const parts = {
       _meta: { progressToken: 1, 'vendor/account': 'a' },
@@ -260,14 +260,17 @@ describe('the parameters of an MCP message next to its arguments', () => {
     ['_Meta', {}],
     ['inputresponses', {}],
     ['REQUESTSTATE', 's'],
-  ])('are refused in another form or spelling: %s', async (member, value) => {
-    for (const method of ['tools/call', 'prompts/get']) {
-      const seen = await send(requestOf(method, { [member]: value }));
-      expect(seen).toMatchObject({ kind: 'refusal', code: 'mcp.malformed' });
-    }
-  });
+  ])(
+    'are refused if they have the wrong type or a different spelling: %s',
+    async (member, value) => {
+      for (const method of ['tools/call', 'prompts/get']) {
+        const seen = await send(requestOf(method, { [member]: value }));
+        expect(seen).toMatchObject({ kind: 'refusal', code: 'mcp.malformed' });
+      }
+    },
+  );
 
-  it('are absent for a call that sends none, so that the digest of the call does not change', async () => {
+  it('are absent for a call without such parameters, so that the digest of the call does not change', async () => {
     const seen = await send(requestOf('tools/call', { _meta: { progressToken: 5 } }));
     expect(seen).toMatchObject({ kind: 'action', mcp: undefined });
   });

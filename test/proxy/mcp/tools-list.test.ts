@@ -65,7 +65,7 @@ describe('a tools/list response in JSON', () => {
     ).toEqual(answer([good]));
   });
 
-  it('is filtered by the first of two tools with the same name, and the second is removed unobserved', () => {
+  it('contains at most the first of two tools with the same name, and the second is not reported to the observer', () => {
     const { filter, seen } = filterFor();
     const changed = { ...good, description: 'changed' };
     for (const [tools, kept] of [

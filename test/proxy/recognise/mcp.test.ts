@@ -264,7 +264,7 @@ describe('a message that is forwarded without a decision on its arguments', () =
   });
 });
 
-describe('every other method', () => {
+describe('a method that is neither tools/call nor forwarded without a decision', () => {
   it.each([
     ['resources/read', { uri: 'file:///a/b' }, 'file:///a/b'],
     ['resources/subscribe', { uri: 'note://1' }, 'note://1'],
@@ -290,7 +290,7 @@ describe('every other method', () => {
     },
   );
 
-  it('is refused if a member name is in another case', async () => {
+  it('is refused if the letter case of a member name differs', async () => {
     const seen = await send(request('resources/read', { URI: 'file:///etc/passwd' }));
     expect(codeOf(seen)).toBe('mcp.malformed');
   });
@@ -319,7 +319,7 @@ describe('a refusal on an MCP endpoint', () => {
     }
   });
 
-  it('is plain HTTP for a method or path that takes no MCP message', async () => {
+  it('is plain HTTP for an HTTP method or path that accepts no MCP message', async () => {
     const put = raw({ method: 'PUT', target: '/mcp' });
     expect(await server.send(put, where)).toMatchObject({
       code: 'proxy.method_refused',

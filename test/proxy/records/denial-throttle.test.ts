@@ -32,7 +32,7 @@ it('the denial throttle admits a burst, then denials at the configured rate', ()
   expect(throttle.total).toBe(293);
 });
 
-it('the denial throttle reports each denial that was not admitted once, by reason', async () => {
+it('the denial throttle counts the denials that it did not admit by reason, and reports the counts once', async () => {
   const { throttle, summaries } = throttleOf({ burst: 1 });
   for (const reason of ['a', 'a', 'b', 'a', 'a']) throttle.admit(reason);
   await throttle.close();

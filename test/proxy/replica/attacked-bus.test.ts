@@ -126,7 +126,7 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('other content that is signed with the current version number changes nothing', async () => {
+  it('validly signed content that differs but reuses the current version number is ignored', async () => {
     await publishAndAwait(armed);
     tenant.versions.set('kill_switches', (tenant.versions.get('kill_switches') ?? 0) - 1);
     await plant('kill_switches', tenant.sign('kill_switches', disarmed));
@@ -178,7 +178,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('a heartbeat from the future does not keep the replica fresh for longer than any other', async () => {
+  it('a heartbeat from the future does not keep the replica fresh for longer than any other heartbeat', async () => {
     await tenant.beat({ time: clock.now() + 86_400_000 });
     await tenant.beat();
     expectStaleLater();
@@ -229,7 +229,7 @@ describe('on a bus that an attacker writes to', () => {
     await until(() => replica.credentialsVersion === '7/1');
   });
 
-  it('a forged heartbeat, or that of another tenant, does not keep the replica fresh', async () => {
+  it('neither a forged heartbeat nor a heartbeat of another tenant keeps the replica fresh', async () => {
     const other = new PublishedTenant(bus, clock, 'other');
     Object.assign(other, { key: tenant.key, tokens: tenant.tokens, versions: tenant.versions });
     await plant('heartbeat', other.heartbeat({ sequence: 1_000 }));

@@ -207,7 +207,7 @@ describe('the freshness gauge', () => {
     expect(gauge.now()).toBe(clock.now());
   });
 
-  it('is not fresh for longer after a heartbeat from the future than after any other', () => {
+  it('is not fresh for longer after a heartbeat from the future than after any other heartbeat', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();

@@ -75,7 +75,7 @@ describe('a replica', () => {
     expect(told).toEqual(['policies 1']);
   });
 
-  it('notifies all listeners although one throws', async () => {
+  it('notifies all listeners even if one of them throws', async () => {
     await stage.tenant.publishAll();
     const replica = await stage.open();
     let told = 0;
@@ -205,7 +205,7 @@ describe('approvals of this sidecar', () => {
     expect(replica.approvalFor('sha256:m')?.id).toBe(8);
   });
 
-  it('are searched for a usable grant before any other decision', async () => {
+  it('are searched for a usable grant first, and for pending and denied approvals after that', async () => {
     const replica = await openWith(
       granted,
       { ...pending, id: 9 },

@@ -83,7 +83,7 @@ describe('the keys of sections', () => {
     expect(woken.state.pinned).toEqual([last.kid]);
   });
 
-  it('are not trusted after a rotation, neither for new sections nor for versions that they signed before', async () => {
+  it('are distrusted after a rotation, both for new sections and for versions that they signed before the rotation', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     thief.versions.set('kill_switches', Number.MAX_SAFE_INTEGER - 3);
@@ -102,7 +102,7 @@ describe('the keys of sections', () => {
     expect(state.pinned).toHaveLength(1);
   });
 
-  it('are not replaced by the thief of a key, because the control plane does not confirm the successor', async () => {
+  it('cannot be replaced by the thief of a key, because the control plane does not confirm the successor key', async () => {
     const replica = await stage.open();
     const { state } = await follow(replica);
     const own = generateSigningKey();
@@ -139,7 +139,7 @@ describe('the keys of sections', () => {
     expect(state.asked).toBe(1);
   });
 
-  it('do not restore a lease from before this process when they change', async () => {
+  it('do not make a lease from before this process usable when they change', async () => {
     const old = stage.tenant.lease();
     const { publicJwk } = stage.tenant.key;
     Object.assign(stage.tenant, { key: generateSigningKey() });

@@ -19,7 +19,7 @@ function stage() {
   return { clock, counter, told, calls };
 }
 
-it('usage at other sidecars is unknown before the first response and when the last one is too old', () => {
+it('usage at other sidecars is unknown before the first response and when the last response is too old', () => {
   const { clock, counter, told, calls } = stage();
   counter.count('pay', {});
   expect(calls()).toBeUndefined();

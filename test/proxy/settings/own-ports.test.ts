@@ -14,7 +14,7 @@ describe('Sallyport’s own ports', () => {
     },
   );
 
-  it('of this machine are refused, even if loopback addresses are allowed', () => {
+  it('on this machine are refused as upstreams, even if loopback addresses are allowed', () => {
     const redisUrl = 'redis://localhost:6380';
     const ports = ownPorts({ controlPlaneUrl: 'http://127.0.0.1:8080', redisUrl });
     const guard = createGuard({ allowPrivate: ['127.0.0.0/8'], ownPorts: ports });

@@ -135,7 +135,7 @@ describe('a spool that cannot create files', () => {
     expect(drain(spool)).toEqual([...ids(1, 2), ...accepted, ...ids(100, 101)]);
   });
 
-  it('removes sealed segments, which allows it to create the next one', async () => {
+  it('creates the next segment after it removed sealed segments', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 20);
     disk.takeInodes();

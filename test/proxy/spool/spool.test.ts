@@ -62,7 +62,7 @@ describe('Spool', () => {
     expect(segmentsIn(folder)).toHaveLength(1);
   });
 
-  it('links every record to the one before', async () => {
+  it('links every record to the previous record', async () => {
     const spool = open();
     await Promise.all(range(5).map((n) => spool.append(record(n))));
     const { after, lines, last } = spool.pending(10, 1e6);

@@ -126,7 +126,7 @@ describe('Uploader', () => {
     expect(sealed).toEqual(ids(10));
   });
 
-  it('removes no record for an acknowledgement of records that were never sent', async () => {
+  it('removes no record if the control plane acknowledges records that were never sent', async () => {
     const uploader = start(async () => ({ record: 999, hash: 'f'.repeat(64) }));
     await spool.append(record(1));
     await until('it was tried', () => spool.depth === 1);

@@ -108,7 +108,7 @@ describe('an authority with name constraints', () => {
     expect(constrained().refusal('evil.test')).toBeDefined();
   });
 
-  it('causes the refusal of a CONNECT to other hosts, but not of plain HTTP', async () => {
+  it('causes a CONNECT to a host that is not permitted to be refused, but not a plain HTTP request', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end('plain'));
     const proxy = await startProxy(cleanup, { authority: constrained('example.test') });
     const target = `127.0.0.1:${port}`;

@@ -113,7 +113,7 @@ describe('a forwarded call', () => {
     expect((await outcomeOf(proxy)).failure).toBeUndefined();
   });
 
-  it('is complete if the response ends with the upstream connection', async () => {
+  it('is complete if only the end of the upstream connection marks the end of the response', async () => {
     const port = await rawUpstream(cleanup, (socket) => socket.end(`${head('')}until the end`));
     const proxy = await startProxy(cleanup);
     expect(await get(proxy, port)).toContain('until the end');

@@ -35,7 +35,7 @@ describe('a filtered response', () => {
         }),
     });
 
-  it('is requested with the credential in place of the agent’s, and without compression', async () => {
+  it('is requested with the injected credential in place of the agent’s own credential, and without compression', async () => {
     const port = await httpUpstream(cleanup, (req, res) => {
       res.end(
         JSON.stringify([
@@ -92,7 +92,7 @@ describe('a filtered response', () => {
     }
   });
 
-  it('is broken off before a credential that it reflects late', async () => {
+  it('is truncated before the credential if its first bytes were forwarded before the credential arrives', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.end(Buffer.concat([Buffer.alloc(200_000, 'a'), Buffer.from(secret)]));
     });
@@ -112,7 +112,7 @@ describe('a filtered response', () => {
     expect(await get(proxy, port)).toMatch(/content-length: 12\r\n[\s\S]*\r\n\r\nsk_live_4eC3$/);
   });
 
-  it('has its new length if a buffering filter replaces it', async () => {
+  it('has the length of the new body if a buffering filter replaces the body', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end('small'));
     const proxy = await startProxy(cleanup, {
       filter: () => ({
@@ -165,7 +165,7 @@ describe('a filtered response', () => {
     expect(await get(proxy, port, '', 'HEAD')).toMatch(/Content-Length: 100\r\n/);
   });
 
-  it('has the sidecar’s headers in place of the upstream’s', async () => {
+  it('has the sidecar’s headers in place of the upstream’s headers with the same name', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.setHeader('X-A', '1').end());
     const proxy: TestProxy = await startProxy(cleanup, {
       handle: async (exchange) => {

@@ -65,7 +65,7 @@ describe('a streamed response', () => {
     expect((await outcomeOf(proxy)).failure).toBe('client_gone');
   });
 
-  it('is ended if the agent stops reading, whether it is an event stream or not', async () => {
+  it('is ended if the agent stops reading, whether the response is an event stream or not', async () => {
     for (const type of ['text/event-stream', 'text/plain']) {
       const port = await httpUpstream(cleanup, (_req, res) => {
         res.writeHead(200, { 'content-type': type });

@@ -87,8 +87,8 @@ const cases: Record<string, Case> = {
   },
 };
 
-describe('the sidecar refuses an upstream with 502 and a specific reason, and sends no byte, if it has', () => {
-  it.each(Object.entries(cases))('a certificate %s', async (_what, refused) => {
+describe('an upstream is refused with 502 and a specific reason, and receives no request byte, if it', () => {
+  it.each(Object.entries(cases))('has a certificate %s', async (_what, refused) => {
     const { ca, cert, key } = refused.identity(cleanup);
     const { port, received } = await countingServer(cleanup, { cert, key, ciphers: anything });
     const proxy = await startProxy(cleanup, { ca: refused.isTrusted === false ? [] : [ca] });
@@ -102,7 +102,7 @@ describe('the sidecar refuses an upstream with 502 and a specific reason, and se
     expect(received.bytes).toBe(0);
   });
 
-  it.each(['TLSv1', 'TLSv1.1'] as const)('support for %s at most', async (version) => {
+  it.each(['TLSv1', 'TLSv1.1'] as const)('supports %s at most', async (version) => {
     const { ca, cert, key } = certificateFor('127.0.0.1');
     const { port, received } = await countingServer(cleanup, {
       cert,
@@ -120,7 +120,7 @@ describe('the sidecar refuses an upstream with 502 and a specific reason, and se
     expect(received.connections).toBe(0);
   });
 
-  it('an untrusted certificate, even with NODE_TLS_REJECT_UNAUTHORIZED=0', async () => {
+  it('has an untrusted certificate, even with NODE_TLS_REJECT_UNAUTHORIZED=0', async () => {
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
     cleanup.add(() => {
       delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
@@ -132,7 +132,7 @@ describe('the sidecar refuses an upstream with 502 and a specific reason, and se
     expect((await through(cleanup, proxy, { port })).status).toBe(502);
   });
 
-  it('a plain HTTP server behind https://', async () => {
+  it('is a plain HTTP server behind an https:// URL', async () => {
     const proxy = await startProxy(cleanup);
     const port = await httpUpstream(cleanup, (_req, res) => res.end('plain'));
     expect((await through(cleanup, proxy, { port })).text).toContain('upstream.tls_invalid');

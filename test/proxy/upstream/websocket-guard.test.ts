@@ -67,7 +67,7 @@ describe('a WebSocket whose call carries a credential', () => {
   });
 
   it.each(['200 OK', '401 Unauthorized', '500 Oops'])(
-    'does not return a response that changes no protocol: %s',
+    'does not return a response other than 101 to the agent: %s',
     async (status) => {
       const port = await rawUpstream(cleanup, (socket) =>
         socket.end(

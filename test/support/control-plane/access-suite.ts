@@ -83,7 +83,7 @@ function describePermission(operation: AnyOperation, { api }: AccessHarness): vo
 }
 
 function describeScope(operation: AnyOperation, { api }: AccessHarness): void {
-  it('refuses a key of tenant scope, an owner’s too', async () => {
+  it('refuses a key of tenant scope, even an owner’s key', async () => {
     const key = await api().key({ tenantId: ownTenant, role: 'owner', scope: 'tenant' });
     const answer = await call(api(), operation, { key });
     expectRefusal(answer, 403, 'auth.gateway_scope_required');
