@@ -116,7 +116,7 @@ let amount = 100;
 const freshArgs = () => ({ amount: ++amount });
 
 describe('an approval of an MCP call', () => {
-  it.each(others)('given without %s does not cover the same call with them', async (_, parts) => {
+  it.each(others)('does not cover the same call after the addition of %s', async (_, parts) => {
     const args = freshArgs();
     await approved({}, args);
     performed = [];
