@@ -27,7 +27,7 @@ const dialects = namesOf<SiemDialect>({
   ocsf: true,
 });
 
-// Filters of events; an event must match all that are given.
+// Filters of events. An event must match all given filters.
 const chain = new Option('--chain <id>', 'events of this chain, such as agent:7');
 const agent = new Option('--agent <id>', 'events of this agent');
 const tool = new Option('--tool <name>', 'events of this tool');

@@ -25,7 +25,7 @@ export const output = new Option(
   'write to this file, not to standard output',
 );
 
-/** A parser of whole numbers within bounds. */
+/** Returns a parser for whole numbers from `min` to `max`. */
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;

@@ -60,7 +60,8 @@ export function helpOf(command: CommandUnknownOpts): string {
 export function usageExitCode(error: unknown): number | undefined {
   if (!(error instanceof CommanderError)) return undefined;
   if (error.exitCode === 0) return 0;
-  // The API refuses many invalid values with exit code 1, so commander's refusal exits with 1, too.
+  // The API refuses many invalid values, and the command then exits with 1. An invalid value that
+  // commander refuses has the same exit code.
   return error.code === 'commander.invalidArgument' ? 1 : 2;
 }
 
@@ -72,7 +73,7 @@ function usageError(text: string): string {
     .split('\n');
   const suggestion = rest.join(' ').replace(/^\((.*)\)$/, ' $1');
   const sentence = `${problem.charAt(0).toUpperCase()}${problem.slice(1)}`
-    // The value behind an unknown option may be a secret.
+    // The value after the `=` of an unknown option may be a secret.
     .replace(/^(Unknown option '[^=]*)=.*'/, "$1'")
     .replace(/\.?$/, '.');
   return `sallyport: ${printable(`${sentence}${suggestion}`)}\n`;

@@ -38,7 +38,7 @@ export interface World {
   revokePassport(jti: string): Promise<void>;
   /**
    * The newest decision on a tool since the last call of this method. Waits up to ten seconds for
-   * the expected decision, because one tool call may record several.
+   * the expected decision, because one tool call may record several decisions.
    */
   newestDecision(tool: string, expected: ExpectedDecision): Promise<DecisionSeen>;
   verifyLedger(): Promise<VerifyReport>;

@@ -16,8 +16,8 @@ export function printDecisions(
 }
 
 /**
- * Time, decision, tool, resource, reason, duration. Replaces control characters, which an agent may
- * send.
+ * Formats time, decision, tool, resource, reason and duration as one line. Replaces control
+ * characters, which an agent may send.
  */
 function forTerminal(line: DecisionLine, at: Date): string {
   const { decision, enforced = true, tool, resource, host, reasonCode, durationMs } = line;
@@ -36,7 +36,10 @@ function duration(ms: number): string {
   return ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms)} ms`;
 }
 
-/** Omits the resource, because such lines end up in files and a path may contain a secret. */
+/**
+ * Omits the resource, because JSON lines are often written to files and a path may contain a
+ * secret.
+ */
 function asJson(line: DecisionLine, at: Date): string {
   const { durationMs } = line;
   return JSON.stringify({

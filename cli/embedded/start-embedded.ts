@@ -109,8 +109,8 @@ const readyWithinMs = 30_000;
 
 /**
  * Waits for the first heartbeat, because calls are denied until then. Returns the reason if the
- * sidecar was revoked or its agent disabled; the API must still run, so that an operator can undo
- * this.
+ * sidecar was revoked or its agent disabled. Does not throw in this case, because an operator needs
+ * the API to undo the change.
  */
 async function untilReady({ adminUrl }: Sidecar): Promise<string | undefined> {
   const giveUpAt = performance.now() + readyWithinMs;

@@ -10,14 +10,14 @@ import { printLines } from '../support/terminal.ts';
 import { type FilterOptions, filterQuery } from './filters.ts';
 
 interface Options extends ApiOptions, FilterOptions {
-  /** Cursor of an event. */
+  /** Cursor of the event after which the output begins. */
   readonly after?: string;
   readonly count?: number;
   readonly json?: boolean;
 }
 
 const reconnectMs = 1_000;
-/** Far more than the longest event. */
+/** Maximum length of an event in the stream, far above that of the longest event. */
 const charactersMax = 16_777_216;
 
 /** `sallyport evidence tail`. */

@@ -8,9 +8,12 @@ import {
 import type { ExportFile } from '../../shared/ledger/bundle/read.ts';
 import { printJson, printLines } from '../support/terminal.ts';
 
-/** Enough to hold the signed statement at the end of a trail. */
+/** Length of the part at the end of a file that contains a trail's signed statement. */
 const tailBytes = 4_096;
-/** Far above the size of an exported trail, which is read into memory as a whole. */
+/**
+ * Maximum size of a trail, because a trail is read into memory as a whole. Exported trails are far
+ * smaller.
+ */
 const trailBytesMax = 268_435_456;
 
 /** Whether a file is an audit trail, not an export of evidence. */

@@ -28,8 +28,9 @@ const notificationMs = 30_000;
 const retryMs = { first: 200, longest: 30_000 };
 
 /**
- * Relays the client's messages through the sidecar, one by one and unchanged, and the responses back.
- * Each request gets exactly one response, even if the sidecar or the server fails.
+ * Relays the client's messages through the sidecar, one by one and unchanged, and relays the
+ * responses back to the client. Each request gets exactly one response, even if the sidecar or the
+ * server fails.
  */
 export class ClientRelay {
   readonly #options: RelayOptions;

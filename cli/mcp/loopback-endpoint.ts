@@ -55,7 +55,10 @@ export class LoopbackEndpoint {
     }
   }
 
-  /** Relays the server's messages to the requests and streams that they belong to, until its output ends. */
+  /**
+   * Relays the server's messages to the requests and streams that they belong to, until the
+   * server's output ends.
+   */
   async relayOutput(): Promise<void> {
     for await (const line of linesOf(this.#server.output)) {
       const message = readEnvelope(line.toString('utf8'));

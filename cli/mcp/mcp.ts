@@ -58,7 +58,10 @@ async function relayMessages({ server, endpoint, relay }: Parts): Promise<number
   return 1;
 }
 
-/** Bounds the wait for output, which a process that the server left behind may hold open. */
+/**
+ * Maximum wait for the end of the server's output. A process that the server started may keep the
+ * output open after the server has ended.
+ */
 const lastOutputMs = 1_000;
 
 /** Resolves with the reason once the server has ended and its last output was read. */

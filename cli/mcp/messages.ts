@@ -46,8 +46,8 @@ export function failure(id: MessageId | null, message: string, data?: unknown): 
 const lineBytesMax = 64 * 1024 ** 2;
 
 /**
- * Splits a byte stream into lines, without their ends. Only LF ends a line, because JSON text may contain
- * other line separators (U+2028). Throws for a line that is too long.
+ * Splits a byte stream into lines, without the line ends. Only LF ends a line, because JSON text
+ * may contain other line separators (U+2028). Throws for a line that is too long.
  */
 export async function* linesOf(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let partial: Buffer[] = [];

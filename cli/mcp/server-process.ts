@@ -25,7 +25,8 @@ export async function startServer([
   command = '',
   ...args
 ]: readonly string[]): Promise<ServerProcess> {
-  // A process group of its own, so that servers started by a launcher such as npx end with it.
+  // The server gets its own process group. A launcher such as npx and the server that it starts are
+  // then ended together.
   const child = spawn(command, args, {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: withoutSallyportSettings(process.env),
@@ -81,7 +82,7 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // The group has ended.
+    // The process group has already ended.
   }
 }
 

@@ -12,7 +12,7 @@ export const sidecarSettings = z.object({
 
 interface Call {
   readonly method: 'GET' | 'POST';
-  /** Absolute, `http:`. */
+  /** An absolute `http:` URL. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array;

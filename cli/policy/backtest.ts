@@ -91,7 +91,7 @@ function reportText(report: Report): string {
   ].join('\n');
 }
 
-/** The rules that need values that the ledger does not keep. */
+/** The rules that need values that the ledger does not store. */
 function unsure({ unknowns }: Report): string {
   const rules = [...new Set(unknowns.flatMap(({ unsure_rules }) => unsure_rules))];
   const more = rules.length > 3 ? ` and ${rules.length - 3} more` : '';

@@ -99,7 +99,7 @@ function changesOfRules(
   ];
 }
 
-/** The order matters because the first of equally strict rules gives the reason. */
+/** The order matters: of several equally strict rules, the first one supplies the reason. */
 const reordered: PolicyChange = {
   kind: 'rules_reordered',
   text: 'rule order changed: the first of equally strict rules gives the reason',
@@ -197,7 +197,7 @@ function groupWords(group: ConditionGroup): string {
   return conditions.map(conditionWords).join(quantifier === 'all' ? ' and ' : ' or ');
 }
 
-/** A value as JSON; a reference to a path without quotes. */
+/** Formats a value as JSON, and a reference to a path without quotes. */
 function valueWords(value: JsonValue | undefined): string {
   if (value === undefined) return 'none';
   if (isJsonObject(value) && typeof value.$ref === 'string') return value.$ref;

@@ -7,7 +7,7 @@ import type { SourceFile } from '../../shared/policy-cases/source.ts';
 const policyForm = /\.policy\.(ya?ml|json)$/;
 const caseForm = /\.cases\.(ya?ml|json)$/;
 const filesMax = 5000;
-/** Above the limit of policy and case files, and small enough to hold in memory. */
+/** Maximum size of a file that is read into memory. Policy and case files have lower limits. */
 const bytesMax = 16 * 1024 * 1024;
 
 interface FoundFiles {

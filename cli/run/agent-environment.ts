@@ -22,8 +22,8 @@ export interface EnvironmentChange {
   readonly unset: readonly string[];
 }
 
-// Includes the WebSocket schemes, because aiohttp connects directly if they have no proxy variable.
-// ALL_PROXY covers other schemes, and replaces a SOCKS proxy of the shell.
+// Includes the WebSocket schemes, because aiohttp connects directly for a scheme without a proxy
+// variable. ALL_PROXY covers all remaining schemes, and replaces a SOCKS proxy of the shell.
 const proxied = ['http_proxy', 'https_proxy', 'ws_proxy', 'wss_proxy', 'all_proxy'];
 const replacing = [
   'SSL_CERT_FILE',
@@ -53,8 +53,8 @@ export function agentEnvironment(
     // Set to empty, so that a shell profile does not exempt hosts.
     ...bothCases(['no_proxy'], ''),
     ['NODE_USE_ENV_PROXY', '1'] as const,
-    // Node before 24 ignores the variables above; in later versions, agents that a program creates
-    // ignore them.
+    // Node before 24 ignores the variables above. In later versions, an HTTP agent that a program
+    // creates itself ignores them.
     ['NODE_OPTIONS', withPreload(surrounding.NODE_OPTIONS)] as const,
     ...adding.map((name) => [name, addedCaPath] as const),
     ...replacing.map((name) => [name, wholeCaPath] as const),
@@ -66,7 +66,7 @@ export function agentEnvironment(
 
 const preload = fileURLToPath(new URL('agent-preload.cjs', import.meta.url));
 
-/** Appends the preload to the existing options; once, even if `run` is nested. */
+/** Appends the preload to the existing options, but only once if `run` is nested. */
 function withPreload(options = ''): string {
   const option = `--require "${preload.replace(/["\\]/g, '\\$&')}"`;
   return options.includes(option) ? options : `${options} ${option}`.trimStart();
@@ -76,8 +76,8 @@ function bothCases(names: readonly string[], value: string): [string, string][] 
   return [...names.map((name) => name.toUpperCase()), ...names].map((name) => [name, value]);
 }
 
-// Kept in the environment: they are not secret, and `sallyport mcp` needs them if the command
-// starts it.
+// These settings stay in the environment, because they are not secret and `sallyport mcp` needs
+// them if the command starts it.
 const sidecarAddress = [
   'SALLYPORT_PROXY_HOST',
   'SALLYPORT_PROXY_PORT',

@@ -58,7 +58,10 @@ export async function findSidecar(
   return { proxyUrl: proxyUrl(proxy, address.proxyToken), caPem };
 }
 
-/** A sidecar keeps its enrolled identity, so the caller's settings are only compared with it. */
+/**
+ * A sidecar keeps its enrolled identity, so the caller's settings are only compared with that
+ * identity.
+ */
 async function assertIdentity(
   proxy: Endpoint,
   token: string | undefined,
@@ -151,7 +154,10 @@ function noSidecar(where: string): SettingsError {
 }
 
 const responseWithinMs = 5_000;
-/** A manifest lists everything that is bound for the agent. */
+/**
+ * Maximum size of a response. A manifest can be long, because it lists everything that is bound for
+ * the agent.
+ */
 const responseBytesMax = 10_000_000;
 
 /** Connects directly, without the proxy of the environment. */

@@ -23,9 +23,9 @@ export async function printEnvironment(): Promise<number> {
 }
 
 /**
- * `sallyport run -- COMMAND`: runs a command whose clients all go through the sidecar. Returns its exit
- * code; like a shell, 128 plus the number of the signal that ended it, 127 if the command does not
- * exist, 126 if it cannot be executed.
+ * `sallyport run -- COMMAND`: runs a command whose clients all go through the sidecar. Returns the
+ * command's exit code. As in a shell, the code is 128 plus the signal's number if a signal ended
+ * the command, 127 if the command does not exist, and 126 if it cannot be executed.
  */
 export async function run(file: string, args: readonly string[]): Promise<number> {
   const env = changed(process.env, await environmentChange(process.env));
@@ -54,14 +54,14 @@ function addressOfRunning(env: Environment): Environment {
   };
 }
 
-// A terminal sends these signals to the command itself; forwarding would deliver them twice.
+// A terminal sends these signals to the command itself, so forwarding would deliver them twice.
 const fromTerminal = ['SIGINT', 'SIGQUIT'] as const;
 const forwarded = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
 
 function startAndWait([file, ...args]: readonly [string, ...string[]], env: Environment) {
   return new Promise<number>((resolve) => {
-    // Handlers are added first, because an earlier signal would end only this process and not the
-    // command.
+    // Adds the signal handlers before the command starts. A signal that arrived earlier would end
+    // only this process, not the command.
     forwardSignals((signal) => child.kill(signal));
     const child = spawn(file, args, { env, stdio: 'inherit' });
     child.once('error', (error: NodeJS.ErrnoException) => {

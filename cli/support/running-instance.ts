@@ -10,7 +10,10 @@ const schema = z.strictObject({
   proxyUrl: z.url(),
   adminUrl: z.url(),
   pid: z.int().positive(),
-  /** Start time of the process, in ticks since boot, because the system reuses process ids. */
+  /**
+   * Start time of the process, in ticks since boot. A process id alone does not identify a
+   * process, because the system reuses process ids.
+   */
   startedAt: z.string().optional(),
 });
 export type RunningInstance = z.output<typeof schema>;

@@ -19,7 +19,7 @@ function escaped(character: string): string {
   }).join('');
 }
 
-/** `1 policy`, `2 policies`. */
+/** Formats a number with its noun: `1 policy`, `2 policies`. */
 export function counted(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
@@ -38,12 +38,12 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
     .join('\n');
 }
 
-/** `5 min ago`. */
+/** Formats the time that has passed since `iso`, such as `5 min ago`. */
 export function ago(iso: string | undefined, nowMs: number): string {
   return iso === undefined ? 'never' : `${timeSpan(Math.max(0, nowMs - Date.parse(iso)))} ago`;
 }
 
-/** Milliseconds in the largest unit that fits: `5 min`. */
+/** Formats milliseconds in the largest unit that fits, such as `5 min`. */
 export function timeSpan(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   for (const [unit, unitMs, nextMs] of [

@@ -11,7 +11,7 @@ export interface ActionIdentity {
   readonly tool: string;
   readonly resource: string;
   readonly args: JsonObject;
-  /** Members of an MCP message besides its arguments. If undefined, the digest omits them. */
+  /** Members of an MCP message other than its arguments. If undefined, the digest omits them. */
   readonly mcp?: JsonObject | undefined;
   /** Hash of the tool's manifest; null for an unregistered tool. */
   readonly manifest_hash: string | null;

@@ -24,7 +24,7 @@ export interface ApprovalFacts {
   readonly status: ApprovalState;
   readonly agentId: string;
   readonly userId: string;
-  /** The user's e-mail address in the directory: a principal name can be this address. */
+  /** The user's e-mail address in the directory. A principal may use this address as its name. */
   readonly userEmail?: string | undefined;
   readonly minRole: string;
   readonly quorum: number;
@@ -92,8 +92,8 @@ export type DecisionOutcome =
       /** The standing grant that this act requests, with defaults filled in. */
       readonly grantAsked?: GrantLimits | undefined;
       /**
-       * The standing grant that results from this act: the least of each term that approvers
-       * requested.
+       * The standing grant that results from this act. Each term has the lowest value that an
+       * approver requested.
        */
       readonly grant?: GrantLimits | undefined;
     }

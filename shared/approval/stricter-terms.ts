@@ -5,7 +5,7 @@ import type { ApprovalTerms } from '../vocabulary/verdict.ts';
 
 /**
  * Combines two sets of terms so that a decision under the result satisfies both. `slaSeconds` is
- * that of `one`.
+ * taken from `one`.
  */
 export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): ApprovalTerms {
   const grant = narrower(one.grant, other.grant);
@@ -19,8 +19,8 @@ export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): Approva
 }
 
 /**
- * The limits of a standing grant within both limits. Undefined (a single call only) if either is
- * undefined.
+ * Limits for a standing grant that satisfy both given limits. Undefined (a single call only) if
+ * either is undefined.
  */
 export function narrower(
   one: GrantLimits | undefined,

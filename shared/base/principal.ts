@@ -6,7 +6,8 @@ const ignorable = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}]/gu;
  */
 export function foldPrincipal(name: string): string {
   const compatible = name.normalize('NFKC').replaceAll(ignorable, '');
-  // Lower case first: U+1E9E is its own upper case, but that of ß is SS.
+  // Converts to lower case first: U+1E9E (capital ß) is its own upper case, but the upper case of ß
+  // is SS.
   const folded = compatible.toLowerCase().toUpperCase().toLowerCase().normalize('NFKC');
   return folded.replaceAll(/\s+/gu, ' ').trim();
 }

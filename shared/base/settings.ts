@@ -3,8 +3,8 @@ import { cidr } from './address.ts';
 import { nearestName } from './nearest-name.ts';
 
 /**
- * The settings (design 14) of all programs, in one list because an environment may hold the
- * settings of both programs. A name outside the list is an operator error.
+ * The settings (design 14) of all programs, in one list because one environment may hold the
+ * settings of several programs. A name outside the list is an operator error.
  */
 export const settingNames = [
   'SALLYPORT_API_HOST',
@@ -102,7 +102,7 @@ export function ignoreInsecureTls(env: Record<string, string | undefined>): bool
 export const insecureTlsIgnored =
   'NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: certificates are always verified; add your certificate authorities with NODE_EXTRA_CA_CERTS';
 
-/** A TCP port, 0 for any free one. */
+/** A TCP port; 0 selects any free port. */
 export function port(byDefault: number) {
   const error = 'must be a port from 1 to 65535, or 0 for any free one';
   return z.coerce.number({ error }).int(error).min(0, error).max(65_535, error).default(byDefault);

@@ -41,7 +41,8 @@ export const argumentLimits: JsonSizeLimits = {
 };
 
 /**
- * For documents such as policies. Their schema bounds them, and their names are never case-folded.
+ * Limits for documents such as policies. A schema bounds the size of such a document, and its
+ * member names are never case-folded.
  */
 export const documentLimits: JsonSizeLimits = {
   membersMax: 500_000,
@@ -63,11 +64,16 @@ export const simulationLimits: JsonSizeLimits = {
 
 /** Properties of the text that are lost when it is parsed. */
 interface Scan {
-  /** Colons outside strings: the members of all objects, duplicates counted. */
+  /**
+   * Number of colons outside strings. It equals the number of members of all objects, with
+   * duplicates.
+   */
   members: number;
-  /** An escaped surrogate occurs, so that strings may be ill-formed. */
+  /** True if the text contains an escaped surrogate, so that strings may be ill-formed. */
   surrogateEscaped: boolean;
-  /** Commas outside strings; n values in an array or object are separated by n - 1 commas. */
+  /**
+   * Number of commas outside strings; n values in an array or object are separated by n - 1 commas.
+   */
   commas: number;
   /** Length of the most recent string. */
   stringBytes: number;
@@ -251,7 +257,7 @@ function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): bool
   const token = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
   const number = Number(token);
   const printed = String(number);
-  // Never true for unsafe numbers: `-0` is printed as `0`, and `1e999` as `Infinity`.
+  // The texts of an unsafe number always differ: `-0` is printed as `0`, and `1e999` as `Infinity`.
   if (printed === token) return false;
   // A malformed token: the parser refuses it with a better message.
   if (!decimalForm.test(token)) return true;

@@ -18,8 +18,8 @@ function isLoopback(name: string): boolean {
 const editsMax = 2;
 
 /**
- * Edit distance of two names; infinite above two edits, because more are unlikely to be a typing
- * error.
+ * Edit distance of two names; infinite above two edits, because more edits are unlikely to be a
+ * typing error.
  */
 export function nameDistance(one: string, other: string): number {
   if (one === other) return 0;

@@ -38,7 +38,7 @@ export interface BindingIndex {
 export const mcpPathByDefault = '/mcp';
 
 /**
- * The key under which a host is bound. The default ports of both schemes count as one, so that
+ * The key under which a host is bound. The default ports of both schemes count as one port, so that
  * calling 443 without TLS, or 80 with TLS, cannot bypass the bindings.
  */
 export function authorityKey(host: string, port: number): string {

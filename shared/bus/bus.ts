@@ -36,8 +36,8 @@ export interface Subscription {
 type ClaimResult = {
   readonly status: 'claimed' | 'taken';
   /**
-   * Time, in milliseconds since the Unix epoch, since which the bus has kept every claim. A
-   * passport that was issued earlier may already have been used.
+   * The bus has kept every claim since this time (milliseconds since the Unix epoch). A passport
+   * that was issued earlier may already have been used.
    */
   readonly epochMs: number;
 };

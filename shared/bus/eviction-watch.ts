@@ -47,7 +47,7 @@ export class EvictionWatch {
 
   async #look(): Promise<void> {
     const found = await readEviction(this.#redis, this.#log);
-    // The next check asks again.
+    // The next check reads the policy again.
     if (found === 'no answer') return;
     // If Redis hides the policy later, the policy that was read last still applies.
     if (found !== 'hidden') this.#policy = found.policy;

@@ -15,7 +15,7 @@ interface MemoryBusOptions {
 
 /** Stores claims beyond the lifetime of the process. */
 export interface ClaimStore {
-  /** Time, in milliseconds since the Unix epoch, since which the store has kept every claim. */
+  /** The store has kept every claim since this time (milliseconds since the Unix epoch). */
   readonly epochMs: number;
   /** True if claims on this key must be stored. */
   keeps(key: string): boolean;

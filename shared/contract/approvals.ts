@@ -53,7 +53,7 @@ const approvalRecord = z.object({
   quorum: z.number().int(),
   /** The requested arguments; only for callers who may decide. */
   proposed_args: jsonObject.optional(),
-  /** Members of the MCP message besides its arguments, if any. */
+  /** Members of the MCP message other than its arguments, if any. */
   proposed_mcp: jsonObject.optional(),
   /** The arguments to perform after `modify`; only for callers who may decide. */
   effective_args: jsonObject.optional(),
@@ -162,7 +162,7 @@ export const decideApproval = operation({
     modified_args: jsonObject.optional(),
     /**
      * For `approve`: requests a standing grant, within the limits of the rules. Without `uses`, the
-     * grant has one use, or with `ttl_seconds` the rules' maximum.
+     * grant has one use, or the rules' maximum if `ttl_seconds` is given.
      */
     grant: z
       .strictObject({

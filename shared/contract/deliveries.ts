@@ -149,7 +149,9 @@ export const putWebhook = operation({
   permission: 'settings.write',
   body: z.strictObject({
     url: statedAs(text(2048), { type: 'string', format: 'uri', maxLength: 2048, pattern: urlForm }),
-    /** Creates a new signing secret; the previous one also signs for a day. */
+    /**
+     * Creates a new signing secret. For one day, messages are also signed with the previous secret.
+     */
     rotate_secret: z.boolean().default(false),
     /**
      * Sends every checkpoint of the ledger (`evidence.checkpoint`), as an external anchor. Default:

@@ -87,7 +87,7 @@ export const openSidecarApproval = operation({
     tool: toolId,
     resource: resourceId,
     args: jsonObject,
-    /** Members of an MCP message besides its arguments that decisions evaluate. */
+    /** Members of an MCP message, other than its arguments, that decisions evaluate. */
     mcp: jsonObject.optional(),
     goal: goal.optional(),
     /**

@@ -104,7 +104,7 @@ export const ingestTool = operation({
       approval_status: z.enum(approvalStatuses),
       risk_tier: riskTier,
       drift: z.array(drift),
-      /** A registered tool that differs only in its name. */
+      /** The registered tool that differs from this tool only in its name. */
       renamed_from: z.string().optional(),
       /** The open approval for this version of the tool. */
       approval_request_id: z.string().optional(),

@@ -24,7 +24,7 @@ export function buildContext(action: Action, state: DecisionState): PolicyContex
   return action.mcp === undefined ? whole : { ...whole, mcp: action.mcp };
 }
 
-/** The registered goal of an agent takes precedence over the stated one. */
+/** The registered goal of an agent takes precedence over a goal that the caller states. */
 function agentOf({ agentId, goal: stated }: Action, { agent }: DecisionState): JsonObject {
   const goal = agent?.goal ?? stated;
   if (agent === undefined) return goal === undefined ? { id: agentId } : { id: agentId, goal };

@@ -191,7 +191,8 @@ function judgePolicy(input: DecisionInput): Finding {
 }
 
 /**
- * Adds `count_usage` to the verdict on every call that proceeds, even if a refusal is not enforced.
+ * Adds `count_usage` to the verdict of every call that proceeds, including calls whose refusal is
+ * not enforced.
  */
 function countIfDone({ action, state }: DecisionInput, verdict: Verdict): Verdict {
   const effect = mayProceed(verdict) ? countEffect(action, state) : undefined;

@@ -22,7 +22,7 @@ export function deny(
   return { decision: 'deny', reasonCode, summary, nextSteps: stepsFor(reasonCode) };
 }
 
-/** A policy required a human decision, and a human approved. */
+/** The finding if a policy required a human decision and a human approved. */
 export function satisfied(outcome: PolicyOutcome, effect: Effect): Finding {
   return {
     decision: 'allow',

@@ -109,8 +109,8 @@ function covers(
 }
 
 /**
- * True for a later round of an MCP call, because its effect depends on answers that no approver
- * saw.
+ * True for a later round of an MCP call. The effect of such a round depends on answers that no
+ * approver saw.
  */
 export function answersServer({ mcp }: Action): boolean {
   return mcp?.input_responses !== undefined || mcp?.request_state !== undefined;

@@ -39,7 +39,7 @@ export interface DecisionState {
   readonly environment: Environment;
   readonly killSwitches: readonly KillSwitch[];
   readonly agent?: AgentRecord | undefined;
-  /** The agent is registered, and an operator disabled it. */
+  /** True if the agent is registered and an operator disabled it. */
   readonly agentDisabled?: boolean | undefined;
   readonly user?: DirectoryUser | undefined;
   readonly tool?: ToolRecord | undefined;

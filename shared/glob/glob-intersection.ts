@@ -74,8 +74,8 @@ function intersectAny(
 }
 
 /**
- * Finds a text that both globs match. Exact: it explores the product of both automata, which costs
- * the product of their lengths.
+ * Finds a text that both globs match. The result is exact, because the search explores the product
+ * of both automata. Its cost is the product of their lengths.
  */
 export function intersectGlobs(
   one: string,

@@ -98,16 +98,17 @@ const coverWorkMax = 200_000;
 /** Limit for all pairs of one request, so that no request can block the process. */
 export const clampWorkMax = 500_000;
 /**
- * Cost of a step in addition to its words. `stateWork`: cost of storing a state. `prepareWork`:
- * cost of preparing one character of a glob.
+ * Cost of a step, in addition to one unit for each word of the state. `stateWork`: cost of storing
+ * a state. `prepareWork`: cost of preparing one character of a glob.
  */
 const stepWork = 4;
 const stateWork = 16;
 const prepareWork = 24;
 
 /**
- * True if `general` matches every text that `specific` matches. Exact: runs both over all texts
- * that `specific` allows. A pair that exceeds the budget counts as not covered.
+ * True if `general` matches every text that `specific` matches. The result is exact, because both
+ * automata process all texts that `specific` matches. A pair that exceeds the budget counts as not
+ * covered.
  */
 export function globCovers(
   general: string,
@@ -234,8 +235,8 @@ export function clampTools(
 }
 
 /**
- * Globs by the length and text before their first star. One look-up for each length finds all
- * candidates.
+ * Globs by the length of the text before their first star, then by this text. One look-up for each
+ * length finds all candidates.
  */
 type GlobsByStart = ReadonlyMap<number, ReadonlyMap<string, readonly GlobEnds[]>>;
 

@@ -243,7 +243,7 @@ function judgeRank(
   const was = before[field] ?? 'none';
   const is = after[field] ?? 'none';
   const message = `${field} went from ${was} to ${is}`;
-  // Another word of the same rank counts as a change, because it may mean more.
+  // A different word of the same rank counts as a change, because it may mean more.
   return rankOf(is) < rankOf(was)
     ? [narrowing(pointerStep(field), message)]
     : [drift(name, pointerStep(field), message)];

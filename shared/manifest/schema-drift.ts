@@ -4,8 +4,8 @@ import { changedMembers, memberOf, pointerStep } from './members.ts';
 import { isBound, isTighter } from './schema-bounds.ts';
 
 /**
- * One change in a schema: the new schema accepts less, may accept more, or has other descriptions.
- * An undecidable change counts as broadened.
+ * One change in a schema: the new schema accepts less, may accept more, or has different
+ * descriptions. An undecidable change counts as broadened.
  */
 export interface SchemaChange {
   readonly kind: 'narrowed' | 'broadened' | 'described';

@@ -197,7 +197,7 @@ function checkUser({ claims }: SignedPassport, { action }: PassportTarget) {
 function checkTool({ claims }: SignedPassport, { action, capabilities }: PassportTarget) {
   if (action === undefined) return undefined;
   // Capabilities are checked first. A sidecar's own passports contain the capabilities, so the
-  // message must tell the operator to extend these and not the passport.
+  // message must tell the operator to extend the capabilities, not the passport.
   if (capabilities !== undefined && !matchesAnyGlob(capabilities, action.tool, 'tool')) {
     return failure(
       'tool',

@@ -2,7 +2,10 @@ import type { Bus } from '../bus/bus.ts';
 import type { Effect } from '../vocabulary/verdict.ts';
 import { issuedBeforeEpoch } from './lease-passport.ts';
 
-/** A claim is kept this long past expiry, so that a slow clock does not allow a second use. */
+/**
+ * A claim is kept this long after the passport has expired, so that a slow clock does not allow a
+ * second use.
+ */
 export const claimMarginMs = 600_000;
 
 /**

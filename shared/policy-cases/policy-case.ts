@@ -28,7 +28,8 @@ export interface CaseExpectation {
   /** `<definition id>/<rule name>` of all matching rules, in any order. */
   readonly matched_rules?: readonly string[] | undefined;
   /**
-   * Matching rules of policies in `monitor` or `warn` without effect; all of them, in any order.
+   * All matching rules that had no effect, because their policies are in `monitor` or `warn`; in
+   * any order.
    */
   readonly observed?: readonly string[] | undefined;
 }

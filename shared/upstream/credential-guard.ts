@@ -8,10 +8,10 @@ const none = Buffer.alloc(0);
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 /**
- * Cuts a response that reflects one of the secrets in a header or in the body. Text is scanned to
- * its end, other content for its first MiB. Only bytes that could begin a secret are delayed, so
- * that events are forwarded at once. A body that begins like a compressed one is decompressed
- * first.
+ * Cuts a response that reflects one of the secrets in a header or in the body. Text is scanned
+ * completely; of all other content, only the first MiB is scanned. Only bytes that could begin a
+ * secret are delayed, so that events are forwarded at once. A body that begins like a compressed
+ * one is decompressed first.
  */
 export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
   const scanners = secrets.filter((secret) => secret !== '').map(secretScanner);

@@ -28,8 +28,8 @@ interface Form {
 export interface EncodedForms {
   readonly characters: readonly (readonly Form[])[];
   /**
-   * For each byte: whether an encoded text can begin with this byte (`inAnyCase`), only if the
-   * second byte fits (`ifSecondFits`), or `never`.
+   * For each byte, whether an encoded text can begin with this byte: `inAnyCase` (yes),
+   * `ifSecondFits` (only if the second byte fits) or `never`.
    */
   readonly starts: Uint8Array;
   /** For each byte: whether it can come second, after a first character of one byte. */
@@ -180,7 +180,7 @@ function byteAt(bytes: Buffer, at: number, wanted: number): number {
   return byte === wanted || (byte === plus && wanted === space) ? 1 : 0;
 }
 
-/** `%5F`, or `%255F` if it was encoded twice. */
+/** Length of the percent-encoded byte at `start`: `%5F`, or `%255F` if it was encoded twice. */
 function percentAt(bytes: Buffer, start: number, wanted: number): number {
   let at = start + 1;
   for (let level = 0; level < percentLevelsMax; level++) {
@@ -193,7 +193,7 @@ function percentAt(bytes: Buffer, start: number, wanted: number): number {
   return 0;
 }
 
-/** `\x5f` or `\137`. */
+/** Length of the byte at `start` that is escaped as `\x5f` or `\137`. */
 function backslashByteAt(bytes: Buffer, start: number, wanted: number): number {
   const at = behindBackslashes(bytes, start);
   const mark = bytes[at];
@@ -202,7 +202,10 @@ function backslashByteAt(bytes: Buffer, start: number, wanted: number): number {
   return add(hexAt(bytes, at + 1, { digits: 2, wanted }) * 2, at + 1 - start);
 }
 
-/** `\/`, `\u005f`, `\U0000005f`, `\u{5f}` or `\x{5f}`; for Latin-1 also `\xe4`. */
+/**
+ * Length of the escape sequence at `start` that represents the character: `\/`, `\u005f`,
+ * `\U0000005f`, `\u{5f}` or `\x{5f}`; for Latin-1 also `\xe4`.
+ */
 function backslashEscapeAt(bytes: Buffer, start: number, form: Form): number {
   const { codePoint, utf16 } = form;
   const second = bytes[start + 1];
@@ -234,7 +237,7 @@ function behindBackslashes(bytes: Buffer, start: number): number {
   return at;
 }
 
-/** `\u005f` or `%u005f` for each UTF-16 code unit. */
+/** Length of the UTF-16 code units at `start`, each escaped as `\u005f` or `%u005f`. */
 function unitsAt(bytes: Buffer, start: number, utf16: readonly number[]): number {
   let at = start;
   for (const wanted of utf16) {
@@ -251,7 +254,9 @@ function unitsAt(bytes: Buffer, start: number, utf16: readonly number[]): number
   return at - start;
 }
 
-/** `5f}`, with any number of leading zeros. */
+/**
+ * Length of a hexadecimal number with its closing brace, such as `5f}`. It may have leading zeros.
+ */
 function bracedAt(bytes: Buffer, start: number, codePoint: number): number {
   return numberAt(bytes, start, {
     radix: 16,

@@ -29,9 +29,9 @@ export function withCredential(
 
 /**
  * Replaces any credential that the agent sent. `bearer`: `Authorization: Bearer`, unless a format
- * is set. `basic`: `format` is `user:{secret}`; without a format, a secret with a colon is the
- * pair, and any other secret is the user name. Refuses secrets and names that could inject headers
- * or parameters.
+ * is set. `basic`: `format` is `user:{secret}`; without a format, a secret that contains a colon is
+ * user name and password, and any other secret is the user name alone. Refuses secrets and names
+ * that could inject headers or parameters.
  */
 export function injectCredential(request: Outgoing, credential: HeldCredential): Outgoing {
   // Range responses could reflect the secret in parts that each look harmless.

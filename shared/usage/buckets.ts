@@ -64,7 +64,7 @@ export class Buckets {
     }
   }
 
-  /** Replaces the counts of a minute with those that another decider reports. */
+  /** Replaces the counts of a minute with those that another deciding program reports. */
   set({ minute, calls, sums }: Bucket): void {
     this.#totals = undefined;
     this.#byMinute.set(minute, { calls, sums: new Map(Object.entries(sums)) });

@@ -9,7 +9,7 @@ export interface Tally {
   readonly agentId: string;
   readonly tool: string;
   readonly minute: number;
-  /** The decider and its run. */
+  /** The deciding program, and its run. */
   readonly source: string;
   /** Path of a summed value below `args`; empty for the number of calls. */
   readonly path: string;
@@ -51,7 +51,7 @@ export function tallyOf(event: EvidenceEvent): readonly Tally[] {
   ];
 }
 
-/** The owner of a count: each run of a decider is authoritative for its own counts. */
+/** Identifies one run of a deciding program. Each run is authoritative for its own counts. */
 export function usageSource(source: string, run: unknown): string {
   return typeof run === 'string' && runForm.test(run) ? `${source}/${run}` : source;
 }

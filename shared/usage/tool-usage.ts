@@ -1,10 +1,10 @@
 import { type Buckets, dayMs, hourMs } from './buckets.ts';
 
-/** The past use of one tool by one agent, as far as the decider knows it. */
+/** The past use of one tool by one agent, as far as the deciding program knows it. */
 export class ToolUsage {
   readonly #parts: readonly Buckets[];
 
-  /** `parts`: the decider's own counts, and the counts of other deciders. */
+  /** `parts`: the deciding program's own counts, and the counts of other deciding programs. */
   constructor(parts: readonly (Buckets | undefined)[]) {
     this.#parts = parts.filter((part) => part !== undefined);
   }

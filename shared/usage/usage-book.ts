@@ -11,8 +11,9 @@ interface Kept {
 }
 
 /**
- * The calls that one run of one decider permitted, by agent and tool. Counts are read and written
- * in the same tick as the decision, so that simultaneous calls cannot exceed a budget together.
+ * The calls that one run of one deciding program permitted, by agent and tool. Counts are read and
+ * written in the same tick as the decision, so that simultaneous calls cannot exceed a budget
+ * together.
  */
 export class UsageBook {
   readonly #kept = new Map<string, Kept>();

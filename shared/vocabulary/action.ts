@@ -29,7 +29,7 @@ export interface Action {
   readonly resource: string;
   readonly args: JsonObject;
   /**
-   * Members of an MCP message besides its arguments: `meta`, `task`, `input_responses`,
+   * Members of an MCP message other than its arguments: `meta`, `task`, `input_responses`,
    * `request_state`, `headers`. Undefined if the message has none of them.
    */
   readonly mcp?: JsonObject | undefined;

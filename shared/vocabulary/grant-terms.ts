@@ -39,7 +39,7 @@ export interface StandingGrant {
   readonly tool: string;
   /** The tool's manifest at the time of the grant; null for an unregistered tool. */
   readonly manifestHash: string | null;
-  /** The role that the deciders had at least. */
+  /** The minimum role of the deciders. */
   readonly minRole: string;
   readonly quorum: number;
 }
@@ -51,12 +51,13 @@ export const grantBounds = {
   ttlSecondsMax: 2_592_000,
 } as const;
 
-/** How long a grant is valid if nobody requests another time. */
+/** How long a grant is valid if no duration is requested. */
 export const grantSecondsByDefault = 3_600;
 
 /**
- * The least of each limit that several rules set. Undefined if one rule allows no standing grant. A
- * limit that a rule omits has its default: one use, `grantSecondsByDefault`, scope `action`.
+ * For each limit, the lowest value that one of the rules sets. Undefined if one rule allows no
+ * standing grant. A limit that a rule omits has its default: one use, `grantSecondsByDefault`,
+ * scope `action`.
  */
 export function jointGrantLimits(
   grants: readonly (RuleGrant | undefined)[],
@@ -75,8 +76,8 @@ export function jointGrantLimits(
 }
 
 /**
- * The least of each term that several deciders request. Undefined (a single call only) if one of
- * them requests no standing grant.
+ * For each term, the lowest value that one of the deciders requests. Undefined (a single call only)
+ * if one decider requests no standing grant.
  */
 export function narrowestGrant(
   grants: readonly (GrantLimits | undefined)[],
@@ -98,8 +99,8 @@ export type GrantAgreement =
   | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
 
 /**
- * The terms of the standing grant that a decider requests, or the reason for refusing it. Omitted
- * uses mean one use, or the rules' maximum if a time is given.
+ * The terms of the standing grant that a decider requests, or the reason for refusing it. If `uses`
+ * is omitted, the grant has one use, or the rules' maximum if `ttlSeconds` is given.
  */
 export function agreeGrant(
   { uses, ttlSeconds, scope }: GrantRequest,

@@ -184,7 +184,8 @@ function urlOf(
 ): string {
   const filled = path.replaceAll(/\{(\w+)\}/g, (_match, name: string) => {
     const value = String(params[name] ?? '');
-    // URL parsers resolve dot segments, so the request would address another resource.
+    // A URL parser would resolve dot segments, so that the request would address a different
+    // resource than the one in the parameter.
     const segments = isPathOpen ? value.split('/') : [value];
     if (segments.some((segment) => ['', '.', '..'].includes(segment))) {
       throw new GatewayError('request.invalid', { message: `${name} is not a path parameter.` });

@@ -49,7 +49,9 @@ const listOf = (items: readonly Json[]): Json => ({
   maxItems: limits.listEntries,
   items: { anyOf: items },
 });
-/** The server also accepts deeper lists; the schema would need recursion for them. */
+/**
+ * The server also accepts deeper lists. This schema omits them, because it would need recursion.
+ */
 const list = listOf([...scalar, listOf(scalar)]);
 const reference = closed({ $ref: path }, '$ref');
 

@@ -170,7 +170,7 @@ const observedReport = z.object({
   by_rule: z.array(observedRule).readonly(),
   /** Up to 20 event ids, beginning with decisions that this policy would have refused. */
   examples: z.array(z.string()).readonly(),
-  /** False if ten seconds were not enough; narrow `from` and `to`. */
+  /** False if the evaluation did not finish within ten seconds; narrow `from` and `to`. */
   complete: z.boolean(),
 });
 export type ObservedReport = z.output<typeof observedReport>;

@@ -21,10 +21,13 @@ export class MalformedBundle extends Error {
   override readonly name = 'MalformedBundle';
 }
 
-/** Far above the longest event, so that a file without line ends is not held in memory. */
+/**
+ * Maximum length of a line, far above the longest event. It prevents a file without line ends from
+ * being held in memory.
+ */
 const lineBytesMax = 16 << 20;
 const pageEvents = 500;
-/** Pages of long events contain fewer events. */
+/** Maximum length of a page, so that a page of long events contains fewer events. */
 const pageCharactersMax = 4 << 20;
 
 interface BundleContent {

@@ -15,7 +15,7 @@ export const shapeLimits = {
    * arguments.
    */
   names: 400,
-  /** The same limit for members of an MCP message besides its arguments. */
+  /** The same limit for the members of an MCP message other than its arguments. */
   mcpNames: 100,
   nameCharacters: 100,
 } as const;
@@ -32,8 +32,8 @@ interface ArgumentsEvidence {
   /** The digest of the stored arguments; undefined if none were stored. */
   readonly args_kept_digest: string | undefined;
   /**
-   * Shape of the members of an MCP message besides its arguments, if present; `mcp_digest` is their
-   * digest.
+   * Shape of the members of an MCP message other than its arguments, if present; `mcp_digest` is
+   * their digest.
    */
   readonly mcp_shape: JsonValue | undefined;
   readonly mcp_digest: string | undefined;

@@ -127,7 +127,7 @@ function resourceOf({ resource }: StoredDecision, args: PartialValue): PartialVa
   });
 }
 
-/** The customer that the resource names, unless an argument names another. */
+/** The customer that the resource names, unless an argument names a different customer. */
 function customerOf(id: string, stated: PartialValue): PartialValue {
   return 'known' in stated && stated.known === undefined ? { known: id } : perhapsText;
 }

@@ -2,9 +2,9 @@
  * The kinds of ledger problem:
  * `content_mismatch` a row's text, or a column that repeats it, is not what was sealed;
  * `hash_mismatch` a row's stored hash was altered, its text was not;
- * `link_broken` a row names another predecessor than the row before it in its chain;
+ * `link_broken` a row's `prev_hash` is not the hash of the preceding row in its chain;
  * `gap` rows are missing in the middle; `truncated` rows are missing at the end;
- * `reordered` a row is at another position than it was sealed at;
+ * `reordered` a row is not at the position at which it was sealed;
  * `inserted` a row is at a position beyond the ledger's head;
  * `head_mismatch` the rows are consistent, but differ from those that were sealed: tree root or
  * chain head differ;

@@ -9,7 +9,7 @@ export interface LedgerRow extends LinkedRow {
 }
 
 /**
- * The problem of a row whose hash is correct, but whose text states another position, or whose
+ * The problem of a row whose hash is correct, but whose text states a different position, or whose
  * columns differ from the text.
  */
 export function rowProblem(row: LedgerRow, tenantId: string): OpenProblem | undefined {

@@ -68,7 +68,7 @@ export function ruleDecision({ rule }: RuleSource): Decision {
   return ruleEffects[rule.decision].decision;
 }
 
-/** The most restrictive source; the first among equals. */
+/** The most restrictive source. If several are equally restrictive, the first of them. */
 function mostRestrictive(sources: readonly RuleSource[]): RuleSource | undefined {
   let winner: RuleSource | undefined;
   for (const source of sources) {

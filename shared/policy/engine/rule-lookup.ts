@@ -58,7 +58,10 @@ function keyedAt({ open }: Candidate, path: string, valuesMax: number): Requirem
   return open.find(({ keys }) => keys?.path === path && keys.values.length <= valuesMax);
 }
 
-/** The path whose look-up saves the most evaluations; `tool.name` among equals. */
+/**
+ * The path whose look-up saves the most evaluations. If several paths save equally many, prefers
+ * `tool.name`.
+ */
 function bestPath(candidates: readonly Candidate[], valuesMax: number): string | undefined {
   let best: string | undefined;
   let bestGain = gainMin - 1;

@@ -110,8 +110,8 @@ function buildIndex(
 
 interface Allowance {
   /**
-   * This is 1 below the first look-up: there, a rule is indexed under at most one value, so that
-   * the index never has more than `valuesMax` references to a rule.
+   * Maximum number of values under which one rule is indexed at this level. It is 1 below the first
+   * look-up, so that the index never has more than `valuesMax` references to a rule.
    */
   readonly valuesLimit: number;
   readonly splitsLeft: number;

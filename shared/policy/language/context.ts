@@ -8,7 +8,7 @@ export interface PolicyContext extends JsonObject {
   readonly tool?: JsonObject;
   readonly passport?: JsonObject;
   readonly args?: JsonObject;
-  /** Members of an MCP message besides its arguments. */
+  /** Members of an MCP message other than its arguments. */
   readonly mcp?: JsonObject;
   readonly resource?: JsonObject;
   readonly environment?: string;

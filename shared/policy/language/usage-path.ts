@@ -1,6 +1,6 @@
 /**
- * The agent's past usage of a tool, as policies refer to it (design 4). The decider supplies it; no
- * part comes from the request.
+ * The agent's past usage of a tool, as policies refer to it (design 4). The deciding program
+ * supplies it; no part comes from the request.
  */
 export const usageRoot = 'usage';
 export const usageCounts = ['calls_1h', 'calls_24h'] as const;

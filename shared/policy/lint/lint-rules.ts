@@ -134,7 +134,7 @@ function explainUnanchored({ path, operator, value }: PolicyCondition): Explanat
   };
 }
 
-/** Conditions that can hold one by one, but not together. */
+/** Finds conditions that can each hold separately, but not together. */
 function rangeFindings({ definition, rule, path, clauses }: RuleReading): readonly LintFinding[] {
   if (clauses.length > 0) return [];
   return [

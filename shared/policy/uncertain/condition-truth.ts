@@ -28,8 +28,8 @@ export function anyOf(truths: readonly Truth[]): Truth {
 
 /**
  * Compiles a condition for partially known contexts: true or false only if every possible value
- * gives that result. Known values are evaluated by the ordinary condition, so that both always
- * agree.
+ * gives that result. Known values are evaluated by the ordinary compiled condition, so that both
+ * evaluations give the same result.
  */
 export function compileTruth(condition: PolicyCondition, permits: boolean): ReadTruth {
   const { path, operator, value } = condition;
