@@ -42,7 +42,10 @@ function isGo(command: string, file: string): boolean {
   }
 }
 
-/** Whether a file contains the bytes. Chunks overlap, so that bytes across two chunks are found. */
+/**
+ * Whether a file contains the bytes. Chunks overlap, so that a match that spans two chunks is
+ * found.
+ */
 function contains(file: string, wanted: Buffer): boolean {
   const descriptor = fs.openSync(file, 'r');
   try {

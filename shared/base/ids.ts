@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 let hexTime = { ms: -1, text: '' };
 
 /**
- * 48 bits as 12 hex digits. The last result is cached, because many ids are created in one
- * millisecond.
+ * Formats a time as 48 bits in 12 hex digits. The last result is cached, because many ids are
+ * created in one millisecond.
  */
 function hexOf(ms: number): string {
   if (hexTime.ms !== ms) hexTime = { ms, text: ms.toString(16).padStart(12, '0') };

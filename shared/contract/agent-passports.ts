@@ -49,8 +49,8 @@ export const issueAgentPassport = operation({
     agent_id: agentIdNumber,
     requested_tools: toolList,
     /**
-     * Binds the passport to one user. Without it, the passport is valid for every user that the
-     * agent acts for.
+     * Binds the passport to one user. Without this field, the passport is valid for every user that
+     * the agent acts for.
      */
     user_id: userId.optional(),
     requested_resources: resourceList.optional(),

@@ -90,7 +90,9 @@ function writeObject(object: object, depth: number): string {
   return `{${text}}`;
 }
 
-/** Most objects are already sorted, and checking is cheaper than sorting. */
+/**
+ * Sorts only if necessary: most objects are already sorted, and checking is cheaper than sorting.
+ */
 function sortedNames(object: object): readonly string[] {
   const names = Object.keys(object);
   for (let index = 1; index < names.length; index++) {

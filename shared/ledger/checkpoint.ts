@@ -50,8 +50,8 @@ interface OpenedCheckpoint {
 }
 
 /**
- * The content of a checkpoint if one of these keys signed it under the origin that it states, and
- * if this origin is `origin` (if given). Otherwise undefined.
+ * Returns the content of a checkpoint if one of these keys signed the checkpoint under its stated
+ * origin, and if this origin equals `origin` (if given). Otherwise returns undefined.
  */
 export function openCheckpoint(
   note: string,

@@ -115,8 +115,8 @@ export function parseNote(note: string): ParsedNote | undefined {
 }
 
 /**
- * The text of a note and its signers among `verifiers`. At least one must have signed, and no
- * signature with the name and hash of a verifier may be invalid; otherwise undefined.
+ * Returns the text of a note, and the valid signatures that the `verifiers` made. Undefined if
+ * there are none, or if a signature with the name and hash of a verifier is invalid.
  */
 export function openNote(
   note: string,

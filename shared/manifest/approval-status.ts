@@ -16,9 +16,9 @@ export interface NextToolStatus {
 }
 
 /**
- * The status of a tool after a version was submitted. `drifts` compares with the *approved*
- * manifest (empty if none was approved). A pending tool stays pending, whatever risk tier a later
- * version declares. Returning to the approved version needs no approval.
+ * The status of a tool after a version was submitted. `drifts` lists the changes since the
+ * *approved* manifest (empty if no manifest was approved). A pending tool stays pending, whatever
+ * risk tier a later version declares. Returning to the approved version needs no approval.
  */
 export function nextStatus(submitted: {
   readonly hash: string;

@@ -9,8 +9,9 @@ import { issuedBeforeEpoch } from './lease-passport.ts';
 export const claimMarginMs = 600_000;
 
 /**
- * How long after expiry a passport can still be refreshed. Until then, it must be revoked together
- * with its parent. Shorter than `claimMarginMs`, so that a used passport never looks unused.
+ * How long after expiry a passport can still be refreshed. During this time, the passport must be
+ * revoked together with its parent. Shorter than `claimMarginMs`, so that a used passport never
+ * looks unused.
  */
 export const refreshGraceMs = claimMarginMs / 2;
 

@@ -20,7 +20,8 @@ export interface Guard {
    */
   readonly ownPorts: Set<number>;
   /**
-   * True if the host is known to be this machine without resolution, and the port is in `ownPorts`.
+   * True if the host is known, without name resolution, to be this machine, and the port is in
+   * `ownPorts`.
    */
   isOwn(host: string, port: number): boolean;
   /** Undefined if a connection to this address and port is allowed. */

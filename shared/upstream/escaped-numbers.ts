@@ -1,4 +1,4 @@
-// Each function returns 0 if no such number is present, and -1 if more bytes are needed.
+// Each function returns 0 if the wanted number is not present, and -1 if more bytes are needed.
 
 /** Adds the length of a prefix. Results of 0 and below mean that nothing matched. */
 export function add(length: number, before: number): number {

@@ -78,7 +78,7 @@ export class Buckets {
     }
   }
 
-  /** The time at which the last of the current counts leaves every window. */
+  /** The time from which no window contains any of the current counts. */
   get emptyFromMs(): number {
     const last = this.#table.lastMinute;
     return last === undefined ? Number.NEGATIVE_INFINITY : countsUntilMs(last, dayMs);

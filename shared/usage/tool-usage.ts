@@ -23,7 +23,7 @@ export class ToolUsage {
   }
 
   /**
-   * The time at which the last of the current counts leaves every window. Windows change at whole
+   * The time from which no window contains any of the current counts. Windows change at whole
    * minutes only.
    */
   get emptyFromMs(): number {

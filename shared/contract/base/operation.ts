@@ -48,10 +48,10 @@ export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
 /**
  * How the access suite tests that another tenant's object is not found (404). By default, the last
  * path parameter names an object of the collection in the preceding path: for
- * `/v1/policies/{id}/versions` one of `/v1/policies`. Other operations declare the object here:
- * `object` is the collection, and `'{id}'` in any part is replaced by the id of an object that the
- * suite creates in another tenant. `own-name`: the caller chooses the object's name, so the same
- * name in two tenants denotes two objects.
+ * `/v1/policies/{id}/versions` one of `/v1/policies`. An operation for which this default is wrong
+ * declares the object here: `object` is the collection, and `'{id}'` in any part is replaced by the
+ * id of an object that the suite creates in another tenant. `own-name`: the caller chooses the
+ * object's name, so the same name in two tenants denotes two objects.
  */
 export type AccessExample =
   | 'own-name'

@@ -59,7 +59,7 @@ export function looksLikeTrail(head: string, tail: string): boolean {
   return head.startsWith('{"chains":') || textTrailer.test(tail);
 }
 
-/** The description of a trail if one of these keys signed every byte of it. */
+/** Returns the description of a trail if one of these keys signed every byte of the trail. */
 export function verifyTrail(file: Uint8Array, keys: VerificationKeys): TrailFacts | undefined {
   const text = Buffer.from(file).toString('utf8');
   // Invalid UTF-8 would be replaced when decoded, so the text would differ from the file.

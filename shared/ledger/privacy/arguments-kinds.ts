@@ -51,7 +51,7 @@ function fromMembers(shape: { readonly [name: string]: JsonValue | undefined }, 
   return { members, others: isWhole ? absent : anything };
 }
 
-/** True if a recorded name may represent another one. */
+/** True if a recorded name may differ from the original name. */
 function isAltered(name: string): boolean {
   return (
     name.length >= shapeLimits.nameCharacters || name.includes('\u{FFFD}') || name === '(__proto__)'

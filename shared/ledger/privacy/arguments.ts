@@ -108,7 +108,8 @@ function shapeOf(value: JsonValue | undefined, depth: number, budget: Budget): J
 }
 
 /**
- * The agent chose the name, and an invalid one would make the control plane refuse the whole event.
+ * Makes a name that the agent chose recordable. An invalid name would make the control plane refuse
+ * the whole event.
  */
 function recordableName(name: string): string {
   if (name === '__proto__') return '(__proto__)';

@@ -82,7 +82,7 @@ function agentOf(event: StoredDecision): PartialValue {
   });
 }
 
-/** The stated goal counts only if none is registered for the agent. */
+/** The stated goal counts only if no goal is registered for the agent. */
 function goalOf(stated: JsonValue | undefined, seen: JsonObject | undefined): PartialValue {
   if (seen?.goal_registered === true) return text;
   if (seen !== undefined) return { known: stated };

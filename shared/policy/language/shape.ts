@@ -4,7 +4,8 @@ import { joinPath, refuse, show } from './json-bounds.ts';
 /** Readers of single fields. Each returns the value or throws `policy.invalid` with the path. */
 
 /**
- * An object without keys other than `known`. Unknown keys are refused because they may be misspelt.
+ * Reads an object that may have only the keys in `known`. Unknown keys are refused because they may
+ * be misspelt.
  */
 export function readObject(
   value: JsonValue | undefined,
