@@ -24,11 +24,11 @@ export interface AppOptions {
   readonly isAdminApart?: boolean;
   /** Set if the database is on this disk. */
   readonly disk?: Pick<DiskWatch, 'isWritable'> | undefined;
-  /** Adds pages next to the API, such as the console, before the 404 handler. */
+  /** Adds pages that are not part of the API, such as the console, before the 404 handler. */
   readonly pages?: (app: Express) => void;
 }
 
-/** The control plane's HTTP application: every API route and the pages next to the API. */
+/** The control plane's HTTP application: every API route, and pages such as the console. */
 export function createApp(
   routes: readonly Route[],
   services: Services,
@@ -40,7 +40,7 @@ export function createApp(
   const app = express();
   app.disable('x-powered-by').disable('etag');
   app.enable('case sensitive routing').enable('strict routing');
-  // Queries are parsed where they are validated.
+  // Express parses no query strings, because `validate.ts` parses and validates them.
   app.set('query parser', false);
   app.use(requestLog(services, metrics));
 
@@ -70,8 +70,8 @@ function serveGet(app: Express, path: string, handler: RequestHandler): void {
 }
 
 /**
- * Last in the chain: answers unknown paths and Express's own errors, such as a path that is not
- * URL-encoded.
+ * Adds the last handlers. They respond to unknown paths and to Express's own errors, such as a path
+ * that is not URL-encoded.
  */
 function endChain(app: Express): void {
   app.use((req, res) => {

@@ -75,7 +75,8 @@ export class DecisionAttempt {
     try {
       await sealSalted(this.#services, this.#tenantId, this.#sealing);
     } catch (cause) {
-      // A repeat may get the stored answer even though sealing failed, so the call stays counted.
+      // If the response is stored, a repeat may receive it although sealing failed. The call then
+      // stays counted.
       if (!this.#isAnswerKept) this.judged.release();
       this.#services.log.error(
         { err: cause, event: event.id },

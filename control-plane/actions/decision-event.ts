@@ -21,7 +21,7 @@ export interface Decided {
   readonly principal: string;
   /** Identifies the process run that counts the call. */
   readonly usageRun: string;
-  /** Which form of the arguments the event keeps; default: digest and shape. */
+  /** Form in which the event stores the arguments; default: digest and shape. */
   readonly setting?: ArgumentsSetting | undefined;
 }
 

@@ -47,8 +47,8 @@ const controlPlanePoint: DecisionPoint<PointInput> = {
   decideWith: ({ services, action, state, passport, grant }) =>
     measureWork(() => decide(action, { ...state, passport, grant }, services.clock.now())),
   claim: (claim, { services, action: { tenantId } }) =>
-    // Durable at every risk tier, because deleting a claim from the bus must not allow a second
-    // use of the passport.
+    // The claim is durable at every risk tier, because deleting a claim from the bus must not allow
+    // a second use of the passport.
     claimPassport(
       { ...claim, durable: true },
       {
@@ -66,8 +66,8 @@ const controlPlanePoint: DecisionPoint<PointInput> = {
 };
 
 /**
- * Decides on an action and executes the effects of the verdict. If a human must decide, a standing
- * grant is used if one covers the action; otherwise an approval is opened.
+ * Decides on an action and executes the effects of the verdict. If a human must decide, uses a
+ * standing grant that covers the action, or opens an approval if no such grant exists.
  */
 export async function executeEffects(
   services: Services,

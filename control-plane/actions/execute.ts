@@ -34,8 +34,8 @@ import { actionOf } from './requested-action.ts';
 import { sealSalted } from './seal-salted.ts';
 
 /**
- * Added to the upstream's timeouts; a call without a stored response after that time counts as
- * lost.
+ * Added to the sum of the upstream's timeouts. A call that has no stored response after the
+ * resulting time counts as lost.
  */
 const marginMs = 60_000;
 
@@ -150,7 +150,7 @@ async function answerTo(
   const { executed, failure, answer } = end;
   const isPassing = executed === false && failure !== undefined && errorKinds[failure].retryable;
   const result = { action, decisionEventId: decided.evidence_event_id, end };
-  // A retry under the same key must get a new event, because this outcome is not final.
+  // If the outcome is not final, a retry under the same key must get a new event.
   const sealing = executionEvent(
     { ...result, resultId: isPassing ? undefined : resultId },
     services.clock,
@@ -195,7 +195,10 @@ function describeFailure(code: ErrorCode) {
   return { reason_code: code, summary: errorKinds[code].text, next_steps: stepsFor(code) };
 }
 
-/** Response to a repeat when the process died before it recorded how the call ended. */
+/**
+ * Response to a repeat if the process of the first request died before recording how the call
+ * ended.
+ */
 function lostAnswer(decided: ActionResponse): ExecuteResponse {
   return {
     ...decided,
@@ -205,8 +208,8 @@ function lostAnswer(decided: ActionResponse): ExecuteResponse {
 }
 
 /**
- * Settles a call whose process died, and records the event of its unknown outcome in the same
- * transaction, exactly once.
+ * Settles a call whose process died. The same transaction records, exactly once, the event that the
+ * outcome of the call is unknown.
  */
 async function recordLost(
   services: Services,

@@ -22,7 +22,8 @@ export interface ExecutionEnd {
 
 /**
  * Builds the event that records how an execution ended. The event keeps the size and a salted
- * digest of the response, so that a known response can be proved but not guessed.
+ * digest of the response: a client that has the response can prove it, but nobody can guess it from
+ * the digest.
  */
 export function executionEvent(
   { action, decisionEventId, end, resultId }: ExecutionOfAction,

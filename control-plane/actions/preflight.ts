@@ -10,8 +10,8 @@ import { readAnswer } from './pending-decision.ts';
 import { actionOf } from './requested-action.ts';
 
 /**
- * After this time, another process may take over an unfinished decision. Exactly one of the two
- * decisions takes effect.
+ * After this time, another process may take over an unfinished decision. Only one of the two
+ * processes' decisions takes effect.
  */
 const abandonedMs = 10_000;
 

@@ -87,9 +87,9 @@ async function bindingFor(
 }
 
 /**
- * Refuses a resource other than the one that the arguments lead to, because policy must judge the
- * resource of the call. Sidecars derive the resource from the arguments too, so both compute the
- * same digest.
+ * Refuses a stated resource that differs from the one derived from the arguments, because policy
+ * must judge the resource that the call affects. Sidecars also derive the resource from the
+ * arguments, so sidecars and the control plane compute the same digest.
  */
 function refuseOtherResource(binding: Binding, { resource, args }: Action): void {
   const meant =

@@ -30,8 +30,8 @@ export type ApprovalRow = SignedRow<'approval'> & {
 export interface StateRow {
   readonly tenant: Unverified<SignedRow<'tenant'>> | null;
   /**
-   * Kill switches of all agents that are armed or should be. SQL does not filter them by agent,
-   * because that column may be forged.
+   * Kill switches of all agents: those armed in the database, and those that the ledger records as
+   * armed. SQL does not filter them by agent, because the agent column may be forged.
    */
   readonly kill_switches: readonly Unverified<SignedRow<'kill_switch'>>[];
   /** Ids of kill switches that the ledger records as armed after the known position. */
@@ -49,8 +49,8 @@ const armedSince = `select substr(e.chain_id, ${'kill_switches:'.length + 1}) fr
     and e.source = 'control-plane' and e.chain_id like 'kill\\_switches:%'`;
 
 /**
- * One statement reads one snapshot, so a decision never combines the old state of a tool with newer
- * policies.
+ * All parts are read in one SQL statement and thus from one database snapshot, so a decision never
+ * combines the old state of a tool with newer policies.
  */
 const text = `
 select

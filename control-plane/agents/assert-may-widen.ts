@@ -20,9 +20,9 @@ interface Widening {
 const stepsMax = 2_000_000;
 
 /**
- * Applies to callers that may not enrol sidecars. Throws `agent.widening_refused` if a gained
+ * Applies to API callers that may not enrol sidecars. Throws `agent.widening_refused` if a gained
  * capability reaches a stored credential, or if an agent with sidecars or enrolment tokens gains
- * any capability. The caller holds the registry's lock, so that no token is created meanwhile.
+ * any capability. Call it under the registry's lock, so that no token is created meanwhile.
  */
 export async function assertMayWiden(
   services: Pick<Services, 'vault' | 'clock' | 'guard'>,

@@ -31,7 +31,7 @@ interface Renewal {
   readonly agentId: number;
   readonly passport: string;
   readonly ttlSeconds?: number | undefined;
-  /** Also accepts a passport that expired within the grace period. */
+  /** True if a passport that expired within the grace period is also accepted. */
   readonly refresh: boolean;
 }
 

@@ -19,8 +19,9 @@ interface StatusChange {
 const jtisNamedMax = 1000;
 
 /**
- * Disables or enables an agent. Disabling revokes the passports issued to it, and enabling does not
- * restore them. Leases and grants are not revoked, because only this agent can use them.
+ * Disables or enables an agent. Disabling revokes the passports issued to the agent, and enabling
+ * does not restore them. Leases and grants are not revoked, because only this agent can use them,
+ * and it cannot act while it is disabled.
  */
 export async function setAgentStatus(
   services: Services,
@@ -69,7 +70,10 @@ function assertMayEnable(agent: Verified<Agent>, role: string): void {
   });
 }
 
-/** Disabling a disabled agent is a change, too, if the caller's role is the higher one. */
+/**
+ * Disabling an already disabled agent is a change only if the caller's role is higher than the role
+ * that disabled the agent.
+ */
 function isChange(agent: Verified<Agent>, role: string, disabled: boolean): boolean {
   const isDisabled = agent.disabledAt !== null;
   return isDisabled !== disabled || (disabled && disablers.indexOf(role) > disablerRank(agent));

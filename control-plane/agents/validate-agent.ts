@@ -23,7 +23,9 @@ interface Question {
   readonly audience?: string | undefined;
 }
 
-/** Reports everything that prevents an agent, with its passport if one is given, from acting. */
+/**
+ * Reports every reason why an agent cannot act. If a passport is given, reports its problems, too.
+ */
 export async function validateAgent(
   services: Services,
   caller: Caller,

@@ -22,8 +22,8 @@ export function argumentsPlace(
 }
 
 /**
- * Encrypts the proposed call for the deciders. The text is an array of arguments and MCP parts, or
- * an object of the arguments alone.
+ * Encrypts the proposed call for the deciders. The plaintext is an array of arguments and MCP
+ * parts, or an object of the arguments alone.
  */
 export function sealProposal(
   { vault }: Pick<Services, 'vault'>,

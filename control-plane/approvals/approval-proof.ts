@@ -43,8 +43,8 @@ interface Named {
 
 /**
  * Reads the proof of an approval's decision from its ledger row; undefined if the row proves
- * nothing. The signed approval must agree, so write access to only one of the two tables grants
- * nothing.
+ * nothing. The approval's signed row must match the ledger row, so write access to only one of the
+ * two tables grants nothing.
  */
 export function approvalProof(
   row: Verified<SignedApproval>,
@@ -71,8 +71,8 @@ export function approvalProof(
 }
 
 /**
- * Lowest role and number of the deciders who agreed. For an older row without these values, the
- * minimum that its terms required.
+ * Returns the lowest role among the deciders who approved, and their number. For an older row
+ * without these values, returns the minimum that the row's terms required.
  */
 export function decidersOf({
   deciderRole,

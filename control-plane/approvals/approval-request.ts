@@ -22,14 +22,14 @@ export interface ApprovalRequest {
 }
 
 /**
- * Roles of machines. A machine's request counts as its own, not as a request of the person who made
- * its key.
+ * Roles of machines. A machine's request does not count as a request of the person who created the
+ * machine's key.
  */
 const machines: readonly string[] = ['agent', 'gateway', 'sidecar'];
 
 /**
- * Principals that may not decide on a request of this caller. For a person's key they include the
- * maker of the key. For an agent's key they do not, so that owners can decide for their agents.
+ * Principals that may not decide on a request of this caller. For a person's key, they include the
+ * creator of the key. For a machine's key, they do not, so that owners can decide for their agents.
  */
 export function requestersOf(caller: Caller): readonly string[] {
   const isMachine = machines.includes(caller.role) || caller.agentId !== undefined;

@@ -5,8 +5,8 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 
 /**
- * Applies the decision on a version of a tool. An approval covers that manifest hash only; a denial
- * has an effect only while that version is the current one.
+ * Applies the decision on a version of a tool. An approval covers only the manifest hash of this
+ * version. A denial has an effect only while this version is the current one.
  */
 export async function settleTool(
   tx: Transaction,

@@ -36,7 +36,7 @@ async function consumeIn(
   { tenantId, approvalId: id, eventHash, usedBy }: Consumption & { readonly tenantId: string },
 ): Promise<boolean> {
   const now = new Date(services.clock.now()).toISOString();
-  // One statement under the row's lock: concurrent callers see each other's result.
+  // The statement counts the use under the row's lock, so concurrent callers see each other's uses.
   const count = await tx.$executeRaw`
     update approval set
       uses_spent = uses_spent + 1,
@@ -47,7 +47,7 @@ async function consumeIn(
       and grant_revoked_at is null and grant_expires_at > ${now}::timestamptz`;
   if (count === 0) return false;
   const query = { where: { tenantId_id: { tenantId, id } } };
-  // The values that were signed before differ from the new ones by this use only.
+  // The previously signed values differ from the new ones by this use only.
   const consumed = await notes
     .rows('approval')
     .signChange(query, ({ usesSpent }) => ({ usesSpent: usesSpent - 1, usedAt: null }));

@@ -74,7 +74,7 @@ async function lockApproval(
   const where = { tenantId, id };
   const [found] = await approvals.findClaims(['kind', 'tool'], { where });
   if (found === undefined) throw new GatewayError('approval.not_found');
-  // Same lock order as tool ingestion: the tool first, then its approval.
+  // Locks the tool first and then its approval, in the same order as tool ingestion.
   if (found.kind === 'tool') await lockFor(tx, tenantId, `tool ${found.tool}`);
   await approvals.lock(where);
   return approvals.findExisting({

@@ -13,9 +13,9 @@ import { openProposal } from './approval-args.ts';
 import type { ApprovalDecision } from './decision-request.ts';
 
 /**
- * Digest of the action that an approving act covers; undefined for any other act. Throws if the
- * shown action does not match the recorded digest, because the decider would grant another action
- * than the one shown.
+ * Digest of the action that an approving act covers; undefined if the act does not approve. Throws
+ * if the action shown to the decider does not match the recorded digest, because the decider would
+ * then approve an action that was not shown.
  */
 export async function effectiveDigest(
   services: Pick<Services, 'vault' | 'guard'>,

@@ -42,8 +42,8 @@ export async function factsFor(store: Store, approval: ApprovalWithVotes): Promi
       riskTier: riskTierOf(approval),
       grantLimits: grantLimitsOf(approval),
     },
-    // `joinApproval` clears this time when the action is requested with a newer passport of its
-    // user.
+    // `joinApproval` clears `reauthRequiredAt` when the action is requested with a newer passport
+    // of its user.
     reauthenticated: approval.reauthRequiredAt === null,
     manifestApproved: await isManifestApproved(store, approval),
     votes: await votesOn(store, approval),
@@ -72,8 +72,8 @@ type VoteEvent = Pick<EvidenceEvent, 'data'>;
 export const voteText = z.object({ data: z.custom<JsonObject>(isJsonObject) });
 
 /**
- * Digest and grant that a vote was for, from its event. The vote's signature covers both, although
- * only the ledger stores them.
+ * Returns the digest and grant that a vote supports, read from the vote's event. The vote's
+ * signature covers both, although only the ledger stores them.
  */
 export function votedFor({ data }: VoteEvent) {
   const { effective_digest: digest, grant_asked: grantAsked } = data;

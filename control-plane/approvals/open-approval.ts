@@ -18,7 +18,10 @@ import { notifyApproval } from './notify-approval.ts';
 import { deliveredMs, openStates } from './open-states.ts';
 import { standingGrantsFor } from './standing-grants.ts';
 
-/** Maximum of undecided approvals for one agent, because a flood would hide the important ones. */
+/**
+ * Maximum number of undecided approvals of one agent. A larger number would hide the important
+ * ones.
+ */
 const openMax = 100;
 
 /**
@@ -63,8 +66,8 @@ async function findOpen(
 }
 
 /**
- * Finds a recent decision that the sidecar will soon receive. Selects as the sidecar does: a usable
- * grant, otherwise a denial that still applies.
+ * Finds a recent decision that the sidecar will soon receive. Like the sidecar, prefers a usable
+ * grant to a denial that still applies.
  */
 async function findDecided(
   { clock, guard }: Services,

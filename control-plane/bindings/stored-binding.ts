@@ -10,8 +10,8 @@ import { readColumn } from '../platform/store/read-column.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 
 /**
- * Keyed hash of a binding's row. Without it, a database writer could point a tool, and with it a
- * credential, at another host.
+ * Keyed hash of a binding's row. It prevents a database writer from redirecting a tool, and the
+ * credential that is sent with the tool's calls, to a different host.
  */
 export function bindingMac(
   vault: Pick<Vault, 'mac'>,

@@ -24,8 +24,8 @@ interface LedgerState {
 }
 
 /**
- * Verifies the ledger: a short one completely, a long one from the position of the last scheduled
- * verification on. That verification must be recent.
+ * Verifies a short ledger completely, and a long ledger only after the position that the last
+ * scheduled verification reached. This scheduled verification must be recent.
  */
 export async function ledgerState(
   services: Services,

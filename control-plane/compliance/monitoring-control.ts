@@ -7,7 +7,7 @@ import { claimsOf } from '../platform/signed-store/verified.ts';
 import { type Assessment, type Control, type Finding, findingOn, insufficient } from './control.ts';
 
 const dayMs = 86_400_000;
-/** The six months of the EU AI Act, article 26(6). */
+/** Minimum retention: the six months that article 26(6) of the EU AI Act requires. */
 const retentionDays = 183;
 
 /** CC-6: notifications are delivered, evidence is retained, and kill switches can be enforced. */

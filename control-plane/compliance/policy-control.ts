@@ -195,8 +195,8 @@ export function hashOf(definition: string): string | undefined {
 type Replay = 'same' | 'undetermined' | 'contradicted';
 
 /**
- * Decides a recorded decision again by the policy that it names. Argument values are not stored, so
- * the result may be undetermined; otherwise it must equal the recorded decision.
+ * Evaluates again the policy that a recorded decision names. The result may be undetermined,
+ * because argument values are not stored. A determined result must equal the recorded decision.
  */
 function replay(event: SealedDecision, stored: Definitions): Replay {
   const hash = String(event.data.policy_hash);

@@ -68,8 +68,8 @@ const statement = `SELECT position, canonical FROM evidence_row
 function sampled(event: SealedText): SampledDecision {
   const { id, source, tool = '', decision, data } = event;
   const isEnforced = data.enforced !== false;
-  // The dead-letter flag means that the call was refused because its first sealing failed, even if
-  // the decision was to allow it.
+  // The dead-letter flag means that the call was refused because the first attempt to seal its
+  // event failed, even if the decision allowed the call.
   const isRefusal = isFlagged(event);
   return {
     id,

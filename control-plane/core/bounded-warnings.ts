@@ -1,4 +1,7 @@
-/** Number of listed warnings. One more line counts the others, so the contract allows 21. */
+/**
+ * Maximum number of listed warnings. An additional line states how many were omitted, so the
+ * contract allows 21.
+ */
 export const warningsMax = 20;
 
 /**

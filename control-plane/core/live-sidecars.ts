@@ -1,7 +1,7 @@
 import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
-/** How long after its last report a sidecar counts as live. */
+/** A sidecar counts as live for this long after its last report. */
 const liveMs = 10 * 60_000;
 
 export interface LiveSidecar {

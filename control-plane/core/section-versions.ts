@@ -97,7 +97,7 @@ export async function markPublished(
 }
 
 /**
- * Raises the version of a section above `above`, unless the version is no longer `from`. Use it
+ * Raises the version of a section above `above`, but only if the version is still `from`. Use it
  * when the bus has a text that this database did not publish.
  */
 export async function bumpBeyond(
@@ -116,9 +116,9 @@ export interface HeartbeatClaim {
 }
 
 /**
- * Claims the next heartbeat: its sequence and the current sections. The row lock serialises
- * processes, and sections are read after the lock, so a later heartbeat never covers an older
- * state. Undefined if any process claimed one less than `notWithinMs` ago.
+ * Claims the next heartbeat, and returns its sequence and the current sections. The row lock
+ * serialises processes, and sections are read after the lock, so a later heartbeat never covers an
+ * older state. Returns undefined if any process claimed a heartbeat less than `notWithinMs` ago.
  */
 export async function claimHeartbeat(
   tx: Queries,

@@ -15,9 +15,9 @@ type Deps = Pick<Services, 'db' | 'pool' | 'vault' | 'guard'>;
 const stepsPerCredential = 1_000_000;
 
 /**
- * Credentials, secrets included, that are bound to tools which an agent may call, in the order in
- * which a sidecar tries them. Send them only to the agent's sidecar, encrypted. A credential is
- * withheld if the intersection of its tools and the agent's capabilities is undecided.
+ * Returns the credentials, with their secrets, for the tools that an agent may call, in the order
+ * in which a sidecar tries them. Send them only to the agent's sidecar, encrypted. A credential is
+ * withheld if it cannot be decided whether its tools and the agent's capabilities intersect.
  */
 export async function credentialsOfAgent(
   deps: Deps,
@@ -35,7 +35,7 @@ export async function credentialsOfAgent(
     if (globsCertainlyIntersect(agent.capabilities, credential.bind.tools, 'tool', budget)) {
       reached.push(credential);
     }
-    // Long lists of long globs must not block other requests.
+    // Yields here, because comparing long lists of long globs would block other requests.
     if (budget.steps < stepsPerCredential / 2) await setImmediate();
   }
   return reached;

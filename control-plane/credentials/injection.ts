@@ -5,8 +5,8 @@ const neverCarriers =
 const place = '{secret}';
 
 /**
- * Describes why this secret cannot be injected as configured; undefined if it can. Storing such a
- * credential is refused, so that the first call does not fail. Never contains the secret.
+ * Returns the reason why this secret cannot be injected as configured, or undefined if it can. Such
+ * a credential is not stored, because its calls would fail. The reason never contains the secret.
  */
 export function injectionProblem(
   { in: where, name, format }: CredentialInjection,

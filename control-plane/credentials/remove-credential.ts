@@ -21,7 +21,8 @@ export async function removeCredential(
     if (found === null) throw new GatewayError('credential.not_found');
     const { name } = found;
     await lockFor(tx, tenantId, `credential ${name}`);
-    // Read again under the lock: another caller may have removed it or stored a new version.
+    // Reads the row again under the lock, because another caller may have removed the credential or
+    // stored a new version.
     const row = await tx.credential.findFirst({ where });
     if (row === null) throw new GatewayError('credential.not_found');
     await tx.credential.delete({ where: { id } });

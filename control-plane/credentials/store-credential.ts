@@ -38,7 +38,7 @@ export async function storeCredential(
   const { name, inject } = wanted;
   const bind = readBind(wanted);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    // Only one writer at a time, because the ciphertext is bound to the version.
+    // The lock admits one writer at a time, because the ciphertext is bound to the version.
     await lockFor(tx, tenantId, `credential ${name}`);
     const where = { tenantId_name: { tenantId, name } };
     const before = await usableBefore(services, tx, { tenantId, principal, name, notes });
@@ -77,9 +77,9 @@ interface Storing {
 }
 
 /**
- * The row that gets a new version. Deletes an outdated row that was restored in the database. If no
- * usable row exists, ids that the ledger still knows under the name are recorded as removed,
- * because a database writer could otherwise restore their rows later.
+ * Returns the row that gets a new version, or null. Deletes an outdated row that was restored in
+ * the database. If no usable row exists, records the ids that the ledger still lists under this
+ * name as removed, so that a database writer cannot restore their rows later.
  */
 async function usableBefore(
   { guard, vault }: Services,

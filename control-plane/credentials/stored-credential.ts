@@ -7,7 +7,8 @@ import type { SealedPlace, Vault } from '../platform/vault/vault.ts';
 
 /**
  * The encrypted form: the secret, and how and where it may be used. The columns of the row repeat
- * these limits for listing only, so a database writer cannot send a secret to another host.
+ * these limits for listing only, so a database writer who changes the columns cannot redirect the
+ * secret to a different host.
  */
 const sealedForm = z.object({
   secret: z.string(),

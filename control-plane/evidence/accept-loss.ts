@@ -27,7 +27,7 @@ export async function acceptLoss(
     });
     await changeIn(tx, services, {
       tenantId,
-      // The recorded verification state belongs to the lost ledger.
+      // Resets the verification state, because it describes the ledger before the loss.
       change: ({ lostPosition, acceptedPosition }) => ({
         ...unverified,
         lostPosition,

@@ -20,7 +20,10 @@ interface StatsRow extends Pick<EvidenceStats, 'totals' | 'decision_counts' | 't
   readonly percentiles: readonly number[] | null;
 }
 
-/** Counts a tenant's ledger in one statement, which is one snapshot. */
+/**
+ * Computes statistics of a tenant's ledger in one SQL statement and thus from one database
+ * snapshot.
+ */
 export async function evidenceStats(
   { pool }: Pick<Services, 'pool'>,
   tenantId: string,

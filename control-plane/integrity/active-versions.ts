@@ -80,8 +80,8 @@ export async function activeVersions(
 }
 
 /**
- * For each tenant, uses the index on (tenant, type, position) from the known position on. With
- * `offset 0`, the planner does not join the whole ledger instead.
+ * For each tenant, uses the index on (tenant, type, position) from the known position on. `offset
+ * 0` prevents the planner from joining the whole ledger.
  */
 export const sinceStatement = `
 select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.occurred_at, e.subject,
@@ -122,7 +122,7 @@ export async function saidOfTenant(
 }
 
 /**
- * Discards the known state of ledgers that are now shorter: they were restored from a backup,
+ * Discards the known state of a ledger that became shorter, because it was restored from a backup
  * together with the rows.
  */
 async function forgetWoundBack(query: Query, known: KnownLedgers): Promise<void> {
@@ -150,7 +150,7 @@ function note(known: KnownLedgers, row: Row): void {
   const name = `${table} ${key}`;
   const before = said.get(name);
   const version = Math.max(Number(row.version ?? 0), before?.version ?? 0);
-  // Events may be read twice and out of order, so a removed credential stays removed.
+  // A removed credential stays removed, because an older event may be read after its removal.
   const isEnded = one.isEnded || (table === 'credential' && before?.isEnded === true);
   said.set(name, { ...one, isEnded, version });
 }

@@ -13,7 +13,10 @@ import { lockFor } from '../platform/store/transaction.ts';
 type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
 
 const signedType = 'integrity.rows_signed';
-/** Older decisions are not signed, because their grants and denials no longer have an effect. */
+/**
+ * Decisions older than this are not signed, because their grants and denials no longer have an
+ * effect.
+ */
 const decidedMs = 400 * 86_400_000;
 
 /**

@@ -29,9 +29,9 @@ const prefix = 'credentials:';
 
 /**
  * The tenant's credentials that the ledger does not record as removed, by name. The envelope of a
- * row proves who sealed it, but a database writer could restore an older row. The restored row of a
- * removed credential is omitted. A replaced version throws `integrity.forged_row`, because the
- * newer secret is lost. Both are reported.
+ * row proves who sealed it, but a database writer could restore an older row. Omits the restored
+ * row of a removed credential. Throws `integrity.forged_row` for a restored older version, because
+ * the newer secret is lost. Reports both.
  */
 export async function currentCredentials(
   deps: CredentialDeps,
@@ -57,7 +57,7 @@ export async function sortCredentials(deps: CredentialDeps, tenantId: string): P
   if (rows.length === 0) return { current: [], outdated: [] };
   const standings = await credentialStandings(deps, tenantId);
   const sorted = sort(rows, standings);
-  // Reads again, because a row that changed after the first read only seems outdated.
+  // Reads again, because a row that changed during the first read only seems outdated.
   return sorted.outdated.length === 0 ? sorted : sort(await read(), standings);
 }
 
@@ -70,8 +70,8 @@ function sort(rows: readonly CredentialModel[], standings: Standings): Sorted {
 }
 
 /**
- * Why a row must not be used; undefined if it may be used. A credential that the ledger does not
- * know may be used.
+ * Returns the reason why a row must not be used, or undefined if it may be used. A credential that
+ * the ledger does not mention may be used.
  */
 export function outdatedAs(
   standings: Standings,

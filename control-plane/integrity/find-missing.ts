@@ -46,7 +46,8 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   // Reads the ledger before the rows, because a row is committed before its event is sealed.
   forgetOld(guard.known, nowMs);
   const said = await activeVersions(query, guard.known, tenantId);
-  // Taken before the rows are read, too: a kill switch that is armed later is found by its event.
+  // The positions are also taken before the rows are read, because a kill switch that is armed
+  // later is then found by its event.
   const positions = new Map([...guard.known].map(([id, { position }]) => [id, position]));
   const switches = await claimsWithSuspects(
     signedRows({ db, guard }, 'kill_switch'),
@@ -95,7 +96,10 @@ async function claimsWithSuspects<Table extends 'kill_switch' | 'policy'>(
   return found.map(claimsOf);
 }
 
-/** Existing rows of the other tables. Their signatures are verified where the rows are used. */
+/**
+ * Existing rows of tools, users and passport revocations. Their signatures are verified where the
+ * rows are used.
+ */
 async function othersPresent(
   db: Deps['db'],
   where: { readonly tenantId?: string },

@@ -16,9 +16,9 @@ const signedType = 'integrity.outbox_signed';
 
 /**
  * Signs, once in the life of a database, the outbox rows of the previous version, and creates
- * tombstones for the bindings that it removed. It must never run again, because it would sign
- * forged rows, too. As with the first baseline, a marker, the ledgers and the envelope of the root
- * secret prevent that.
+ * tombstones for the bindings that the previous version removed. It must never run again, because
+ * it would sign forged rows, too. As with the first baseline, a marker, the ledgers and the
+ * envelope of the root secret prevent a second run.
  */
 export async function signOldOutbox(services: Deps): Promise<void> {
   const { db, log } = services;

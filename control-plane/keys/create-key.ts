@@ -49,7 +49,8 @@ export async function createKey(
 
 /**
  * Role, scope and principal of the new key; throws `key.role_exceeds_own`. Only owners choose the
- * principal, because it counts in approvals; keys made by others get the principal of their maker.
+ * principal, because it counts in approvals. A key that a caller with a lower role creates gets the
+ * principal of that caller.
  */
 function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
   const { name, role, agent_id: agentId } = wanted;
@@ -138,14 +139,14 @@ async function requireAgent(
 
 interface Insertion {
   readonly tenantId: string;
-  /** Maker of the key; undefined for the operator, who has access to the database itself. */
+  /** Creator of the key; undefined for the operator, who has access to the database itself. */
   readonly by: KeyPersons | undefined;
   readonly wantedKey: NewApiKey;
 }
 
 /**
  * Stores a new key and its event without a permission check, because a tenant's first key has no
- * maker.
+ * creator whose permissions could be checked.
  */
 export async function insertKey(
   { clock, vault }: Pick<Services, 'clock' | 'vault'>,
@@ -198,8 +199,8 @@ interface OperatorKey {
 }
 
 /**
- * Creates a key without a maker. A key that a person makes counts as that person, so a second
- * decider needs a key created here.
+ * Creates a key that has no recorded creator. A key that a person creates counts as that person in
+ * approvals, so the key of a second decider must be created here.
  */
 export async function createOperatorKey(
   services: Services,

@@ -46,7 +46,8 @@ export async function rotateSigningKey(
 }
 
 /**
- * Sections to publish again: the one with passport keys, or all sections if the sync key changed.
+ * Returns the sections to publish again: the section `keys` if the passport key changed, all
+ * sections if the sync key changed.
  */
 async function sectionsSignedBy(
   notes: ChangeNotes,

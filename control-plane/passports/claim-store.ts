@@ -11,7 +11,7 @@ const epochKey = { tenantId: '', key: 'epoch' };
 
 /**
  * Stores the passport claims of the single-process bus in the database, so that they survive a
- * restart. The bus's epoch is its first start.
+ * restart. The bus's epoch is the time of its first start.
  */
 export async function openClaimStore({
   db,

@@ -25,7 +25,7 @@ export interface Examination {
   readonly graceMs?: number;
 }
 
-/** Verifies a passport without consuming it, except for the checks that need an action. */
+/** Verifies a passport without consuming it. Omits the checks that need an action. */
 export async function examinePassport(
   services: Services,
   tenantId: string,
@@ -63,8 +63,8 @@ const anothersPassport: PassportFailure = {
 };
 
 /**
- * Time for the expiry check: the last moment of validity, if it is within the grace period;
- * otherwise now.
+ * Time for the expiry check: the passport's last valid moment if the passport expired within the
+ * grace period, otherwise the current time.
  */
 function withinGrace(nowMs: number, { exp }: PassportClaims, graceMs: number): number {
   const expiresMs = exp * 1000;

@@ -57,7 +57,7 @@ export async function issuePassport(
 
 /**
  * A key that is bound to an agent gets passports of that agent only. A key with the role `agent`
- * can name no other user than its own principal, because an agent must not choose whom it acts for.
+ * can name only its own principal as the user, because an agent must not choose whom it acts for.
  */
 export function assertMayIssue(caller: Caller, agentId: string, userId: string): void {
   assertOwnAgent(caller, agentId);

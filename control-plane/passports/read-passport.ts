@@ -18,9 +18,9 @@ const knownKeys = new WeakMap<Services['db'], Map<string, KnownKey>>();
 const knownKeysMax = 10_000;
 
 /**
- * Reads a passport that a tenant received. If another tenant signed its own passport, the signature
- * is valid and the caller refuses the passport for its tenant. If the key does not belong to the
- * tenant in the claims, the signature is invalid.
+ * Reads a passport that a tenant received. A passport that a different tenant issued for itself has
+ * a valid signature; the calling code refuses it because of its tenant claim. If the signing key
+ * does not belong to the tenant in the claims, the signature counts as invalid.
  */
 export async function readPresented(
   services: Pick<Services, 'db' | 'guard'>,

@@ -32,8 +32,8 @@ export async function userPresence(
 
 /**
  * Principal that attests the user's presence: the user, with their own key, or a principal with the
- * permission to attest. Undefined for all others, because otherwise an agent could re-authenticate
- * its user without the user.
+ * permission to attest. Undefined for any other caller, because an agent could then re-authenticate
+ * its user in the user's absence.
  */
 export function attestationOf(
   { principal, role, agentId, permissions }: Caller,

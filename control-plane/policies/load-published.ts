@@ -67,7 +67,8 @@ async function compile(
   refs: PublishedRefs,
 ): Promise<PolicySet> {
   try {
-    // One forged row fails the whole set, because the omitted policy may be the one that denies.
+    // One forged row makes the whole set fail. If the row were left out, a policy that denies could
+    // be missing.
     const rows = await signedRows(services, 'policy').findMany({
       where: { tenantId, id: { in: refs.map(([id]) => id) } },
     });

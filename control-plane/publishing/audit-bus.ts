@@ -36,7 +36,7 @@ export async function auditBus({ db, bus, log }: Deps, audit: Audit): Promise<vo
     const above = opened?.ok ? opened.envelope.version : 0;
     await bumpBeyond(db, tenantId, { name, from: version, above });
     if (token === undefined) {
-      // Normal after a start with an in-memory bus, or with a Redis without persistence.
+      // This is normal after a start with an in-memory bus, or with a Redis without persistence.
       log.info(
         { tenant: tenantId, section: name },
         'the bus has no text for a section; publishing it again',

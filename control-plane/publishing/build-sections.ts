@@ -28,7 +28,7 @@ import type { StoredTool } from '../records/tool-record.ts';
 import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
 
 export interface BuildContext {
-  /** A transaction with a single snapshot, so that versions and data belong together. */
+  /** A transaction with a single snapshot, so that the versions match the data. */
   readonly tx: Transaction;
   readonly tenantId: string;
   readonly nowMs: number;
@@ -57,7 +57,7 @@ export const builders: {
       name,
       mode: oneOf(modes, mode, 'tenant.mode'),
       credentialsVersion: await tenantCredentialsVersion(tx, tenantId),
-      // Left out if nothing is stored, because older sidecars reject unknown fields.
+      // The field is left out if nothing is stored, because older sidecars reject unknown fields.
       ...(evidence === undefined ? {} : { evidence }),
     };
   },

@@ -28,7 +28,10 @@ const nothing: SidecarSectionBody = { approvals: [], credentialsVersion: 0 };
 
 interface BuiltSidecarSection {
   readonly body: SidecarSectionBody;
-  /** The passport of a granted approval is not issued yet, so the section must not be published. */
+  /**
+   * True if the passport of a granted approval is not issued yet. The section must then not be
+   * published.
+   */
   readonly lacksGrants: boolean;
 }
 

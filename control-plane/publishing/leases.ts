@@ -88,8 +88,8 @@ export async function renewLease(
     const leases = await validLeases({ tx, guard }, { tenantId, sidecarId, nowMs });
     // Uses the verified row instead of the earlier read.
     if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, row))) return false;
-    // Later than the previous lease even if the clock is behind, because the sidecar uses the
-    // latest lease.
+    // The time is later than that of the previous lease even if the clock is behind, because the
+    // sidecar uses the latest lease.
     const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
     await issue({ tx, guard, ledger, clock }, row, issuedAtMs);
     await bumpSections(tx, tenantId, [sidecarSection(sidecarId)]);

@@ -134,7 +134,7 @@ class PublisherLoop implements RunningPublisher {
 
   /**
    * Tenants of this round: tenants with changes, tenants with live sidecars and a due heartbeat,
-   * and until each tenant was audited once, all others.
+   * and tenants that were not audited yet.
    */
   async #tenantsDue(): Promise<readonly string[]> {
     const { db, clock } = this.#deps;

@@ -44,11 +44,11 @@ export async function enrolSidecar(
   const signingJwk = readSigningKey('signing_jwk', enrolment.signingJwk);
   const encryptionJwk = readEncryptionKey('encryption_jwk', enrolment.encryptionJwk);
   const hash = tokenHash(enrolment.token);
-  // Verified before any write in the tenant that it names.
+  // The token is verified before any write in the tenant that the token names.
   const token = await signedRows(services, 'enrolment_token').findUnique({ where: { hash } });
   if (token === null) throw new GatewayError('sidecar.token_invalid');
   const { tenantId } = token;
-  // Read before the transaction, because embedded mode has one connection.
+  // The keys are read before the transaction, because embedded mode has one connection.
   const keys = await pinnedKeys(services, tenantId);
   const { result: sidecar } = await commitChange(services, tenantId, async (tx, notes) => {
     await useToken(notes, token, services.clock.now());

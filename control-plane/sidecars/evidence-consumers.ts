@@ -19,10 +19,10 @@ interface EvidenceConsumer {
 }
 
 /**
- * Everything that follows from a sealed event of a sidecar. Budgets are not listed: the sealer
- * counts them in the statement that seals (`../ledger/sealing/write-batch.ts`), because a sealed
- * call must never be missing from a budget. Incidents are not listed: they concern the upload, and
- * no event reports them.
+ * All consumers of sealed events of sidecars. Budgets are not listed, because the sealer counts
+ * them in the statement that seals (`../ledger/sealing/write-batch.ts`), so that a sealed call is
+ * never missing from a budget. Incidents are not listed, because they concern the upload, and no
+ * event reports them.
  */
 const evidenceConsumers: readonly EvidenceConsumer[] = [
   // Marks the tool, and opens an approval for its observed form.

@@ -30,8 +30,8 @@ export interface OwnJudgement {
 
 /**
  * Judges an action of a sidecar's agent by the control plane's own state, so that a stale or
- * compromised sidecar does not influence what a human is shown or must satisfy. Throws
- * `approval.action_denied` for an action that is denied even with an approval.
+ * compromised sidecar cannot falsify the verdict shown to a human or relax the approval terms.
+ * Throws `approval.action_denied` for an action that is denied even with an approval.
  */
 export async function judgeRequestedAction(
   services: Services,

@@ -10,7 +10,7 @@ export const evidenceIncidents = [
   'sidecar.evidence_refused',
   /** Records were never uploaded. */
   'sidecar.evidence_gap',
-  /** Fewer records than before, or other records under the same numbers. */
+  /** Fewer records than before, or different records under the same numbers. */
   'sidecar.evidence_rewound',
   /** The ledger cannot accept a record as the event that it claims to be. */
   'sidecar.evidence_put_aside',

@@ -78,8 +78,8 @@ function summaryOf({ tool, resource }: Action, { terms }: OwnJudgement): string 
 }
 
 /**
- * User that the agent acts for: the enrolment's, or that of the presented passport. Only such a
- * passport proves when the user was last present.
+ * User that the agent acts for: the enrolment's user, or the user of the presented passport. Only a
+ * presented passport proves when the user was last present.
  */
 async function userOf(
   services: Services,

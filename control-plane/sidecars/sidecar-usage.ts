@@ -14,8 +14,9 @@ interface UsageElsewhere {
   readonly buckets: readonly (Bucket & { readonly tool: string })[];
 }
 
-// One statement is one snapshot, so rows and position belong together. If the ledger ends before
-// the requested position, it was restored from a backup, and everything is returned.
+// The rows and the position are read in one SQL statement, so both come from the same database
+// snapshot. If the ledger ends before the requested position, the ledger was restored from a
+// backup, and all buckets are returned.
 const statement = `
 with asked as (
   select coalesce(head.position, 0) as position,

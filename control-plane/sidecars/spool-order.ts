@@ -33,8 +33,8 @@ export async function checkSpoolOrder(
 }
 
 /**
- * Repeated records must already be in the ledger. Other records under the same numbers come from
- * another spool.
+ * Repeated records must already be in the ledger. Different records under the same numbers come
+ * from a different spool.
  */
 async function checkRewound(
   services: Services,

@@ -38,7 +38,7 @@ export async function uploadEvidence(
   const keys = received.map(({ event }) => eventKey(event));
   const { isRewound } = await checkSpoolOrder(services, sidecar, { after: head.after, keys });
   const sealed = await storeRecords(services, sidecar, received);
-  // Before the acknowledgement, so that a failure makes the sidecar upload the records again.
+  // Runs before the acknowledgement, so that a failure makes the sidecar upload the records again.
   await consumeSealed(services, sidecar, sealed);
   await acknowledge(services, sidecar, { last: head.last, isRewound });
   const ledger = await acknowledgement(services, sidecar.tenantId);

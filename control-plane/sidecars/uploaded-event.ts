@@ -12,9 +12,9 @@ const seenTypes =
   /^(decision|execution\.result|passthrough|tool\.(drifted|renamed)|stream\.[a-z_]+|sidecar\.(started|stopped|drifted|stale|fault|throttled))$/;
 
 /**
- * Finds events for another agent, user or environment than those of the enrolment. A different user
- * is accepted only if the event names a passport that the control plane issued to the agent for
- * this user.
+ * Finds events whose agent, user or environment differs from the enrolment. A different user is
+ * accepted only if the event names a passport that the control plane issued to the agent for this
+ * user.
  */
 export class Speakers {
   readonly #services: Pick<Services, 'db' | 'guard'>;

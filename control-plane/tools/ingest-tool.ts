@@ -22,7 +22,10 @@ interface IngestedTool {
   readonly standing: NextToolStatus;
   /** Changes from the approved manifest; empty if there is no approved manifest. */
   readonly drift: readonly Drift[];
-  /** Name of a registered tool with the same content: this tool is that tool, renamed. */
+  /**
+   * Previous name of the tool if it was renamed: a registered tool with this name has the same
+   * content.
+   */
   readonly renamedFrom: string | undefined;
   /** The approval that would let the tool work again. */
   readonly approvalId: number | undefined;
@@ -96,7 +99,10 @@ function standingOf(tool: Verified<Tool>) {
   };
 }
 
-/** Number of versions to compare, newest first. A renamed tool was registered recently. */
+/**
+ * Maximum number of versions to compare, newest first. The previous name of a renamed tool was
+ * registered recently.
+ */
 const comparedMax = 1000;
 
 /** Previous name of the tool, if a registered version differs from this one only in its name. */

@@ -25,7 +25,10 @@ export interface Judgement {
   readonly known: Verified<Tool> | null;
   readonly drift: readonly Drift[];
   readonly standing: NextToolStatus;
-  /** Name of a registered tool with the same content: this tool is that tool, renamed. */
+  /**
+   * Previous name of the tool if it was renamed: a registered tool with this name has the same
+   * content.
+   */
   readonly renamed: string | undefined;
 }
 

@@ -88,7 +88,7 @@ function suggester(known: readonly string[]): (tool: string) => string | undefin
   };
 }
 
-/** `payments.refund` belongs to `payments.*`. */
+/** Returns the glob of the tool's group, for example `payments.*` for `payments.refund`. */
 function groupOf(tool: string): string {
   const end = tool.lastIndexOf('.');
   return end < 0 ? tool : `${tool.slice(0, end)}.*`;
@@ -99,7 +99,9 @@ type Deps = Pick<Services, 'db' | 'pool'>;
 const rowsMax = 5_000;
 const seenMax = 1_000;
 
-/** Ids and globs of registered and bound tools. A call on an unbound host is `http.…`. */
+/**
+ * Ids and globs of registered and bound tools. A call to an unbound host has the tool id `http.…`.
+ */
 async function namedTools({ db }: Deps, tenantId: string): Promise<readonly string[]> {
   const where = { tenantId };
   const [tools, bindings] = await Promise.all([

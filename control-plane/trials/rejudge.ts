@@ -12,9 +12,10 @@ import type { SealedDecision } from './decision-pages.ts';
 type Binding = 'bound' | 'unbound' | 'unsure';
 
 /**
- * Judges a stored decision by other policies. All earlier stages keep their result, and so does the
- * validity of the passport's approval. Undefined if policies were not evaluated, because a kill
- * switch, passport, tool or argument check decided, or because the event is not a tool call.
+ * Judges the call of a stored decision by the given policies. The results of all earlier stages are
+ * kept, and so is the validity of the passport's approval. Returns undefined if the stored decision
+ * did not depend on policies, because a kill switch, passport, tool or argument check decided, or
+ * because the event is not a tool call.
  */
 export function rejudge(event: SealedDecision, policies: UncertainPolicies): Rejudged | undefined {
   if (!isByPolicy(event)) return undefined;
@@ -81,8 +82,8 @@ function isPermit(decision: Decision): boolean {
 }
 
 /**
- * Whether the call was allowed, so that its approval was valid. In mode `warn` this cannot be
- * known.
+ * Whether the call was allowed, which implies that its approval was valid. In mode `warn` the
+ * stored decision does not show whether the approval was valid.
  */
 function isAllowed({ decision, data }: SealedDecision): boolean {
   return decision === 'allow' || (decision === 'warn' && data.mode !== 'warn');
@@ -130,7 +131,7 @@ function inRaisedMode(event: SealedDecision, policies: UncertainPolicies, judge:
   return isSame ? asBefore : { ...asBefore, decision: 'unknown', reasonCode: undefined };
 }
 
-/** Same order as `decide`: a registered agent, a passport, a registered tool. */
+/** Checks in the same order as `decide`: a registered agent, a passport, a registered tool. */
 function judgeStrictly(event: SealedDecision, judge: Judge): Rejudged {
   const { seen, passport_jti, manifest_hash } = event.data;
   if (!isJsonObject(seen)) return refused('unknown');
@@ -144,7 +145,7 @@ function refused(decision: 'deny' | 'unknown', reasonCode?: string): Rejudged {
   return { decision, reasonCode, matchedRules: [], unsureRules: [] };
 }
 
-/** Result of other policies for a stored decision. */
+/** Result of judging a stored decision by the given policies. */
 export interface Rejudged {
   readonly decision: Decision | 'unknown';
   readonly reasonCode?: string | undefined;

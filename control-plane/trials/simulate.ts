@@ -60,7 +60,8 @@ export async function simulate(
   const rehearsal = await prepare(services, { tenantId: caller.tenantId, request, pause });
   const results: Simulation[] = [];
   const counts = { allow: 0, deny: 0, warn: 0, require_approval: 0, require_tool_reapproval: 0 };
-  // Sequentially, so that a batch does not take the database's connections from real decisions.
+  // Actions are simulated sequentially, so that a batch leaves database connections for real
+  // decisions.
   for (const [index, one] of request.actions.entries()) {
     const result = await rehearse(services, caller, { one, index, rehearsal, pause });
     counts[result.decision] += 1;

@@ -18,7 +18,7 @@ export interface Rotation {
   /** Keys that no longer wrap anything. */
   readonly retired: readonly string[];
   readonly rewrapped: number;
-  /** Rows that no key decrypts; they were lost before. */
+  /** Rows that no key decrypts; their secrets were already lost before the rotation. */
   readonly unreadable: readonly string[];
 }
 
@@ -127,7 +127,7 @@ async function activate(keys: OpenKeys, deps: Deps, target: string): Promise<voi
     for (const row of rows.filter(({ state }) => state === 'active')) {
       await change(tx, vault, { ...row, state: 'retiring' });
     }
-    // Later than every earlier key, even if the clock is behind.
+    // The activation time is later than that of every earlier key, even if the clock is behind.
     const activatedAt = new Date(Math.max(deps.clock.now(), ...times.map((time) => time + 1)));
     await change(tx, vault, { id: target, state: 'active', activatedAt });
     await recordInLedgers(tx, deps, 'master_key.rotation_began', { from, to: target });
@@ -169,7 +169,7 @@ async function change(
   await tx.vaultKey.update({ where: { id }, data: { state, activatedAt, retiredAt, mac } });
 }
 
-/** Records what was done to the master keys in each tenant's ledger. */
+/** Records the change of the master keys in each tenant's ledger. */
 async function recordInLedgers(
   tx: Transaction,
   { ledger, clock }: Deps,

@@ -16,7 +16,7 @@ export async function evidenceJwks(
   tenantId: string,
 ): Promise<{ readonly keys: EvidenceJwk[] }> {
   const keys: EvidenceJwk[] = [];
-  // One after another, because embedded mode has a single connection.
+  // Reads the purposes one after another, because embedded mode has a single connection.
   for (const purpose of evidenceKeyPurposes) {
     keys.push(...(await keysOf(services, tenantId, purpose)));
   }
@@ -31,7 +31,7 @@ async function keysOf(
   // Creates a missing key, so that clients know it before anything is signed with it.
   await signingKeys.active(tenantId, purpose);
   const own = await signingKeys.history(tenantId, purpose);
-  // `history` has verified the keys; this adds times and states.
+  // `history` has verified the keys; this query adds their times and states.
   const columns = ['kid', 'state', 'createdAt', 'retiredAt'] as const;
   const query = { where: { tenantId, purpose } };
   const rows = await claimedRows(db, 'signing_key').findClaims(columns, query);

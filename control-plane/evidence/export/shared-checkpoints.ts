@@ -6,7 +6,10 @@ import {
 
 interface Runs {
   readonly running: Promise<Checkpoint>;
-  /** Checkpoint that starts when `running` ends; callers that arrive meanwhile share it. */
+  /**
+   * The checkpoint to create after `running`; callers that arrive while `running` is pending share
+   * it.
+   */
   next: Promise<Checkpoint> | undefined;
 }
 

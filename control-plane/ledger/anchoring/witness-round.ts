@@ -107,7 +107,10 @@ async function cosignNewest(
 interface Disagreement {
   readonly witness: Witness;
   readonly size: number;
-  /** The ledger that the witness signed, worded for the message, as in `a larger one`. */
+  /**
+   * Describes the ledger that the witness signed, as a phrase for the message, such as `a larger
+   * one`.
+   */
   readonly problem: string;
 }
 

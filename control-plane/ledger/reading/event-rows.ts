@@ -21,14 +21,15 @@ export type EventRow = [string, string, string, string, string, string, Date, fo
 
 export interface EventRows {
   readonly rows: readonly EventRow[];
-  /** The limit or the byte size ended the page, so more rows may follow. */
+  /** True if the limit or the byte size ended the page, so that more rows may follow. */
   readonly isFull: boolean;
 }
 
 /**
- * Reads up to `limit` rows in position order, fewer if they are large. If the filter has a latest
- * time, rows before the first later event are read without comparing times, and all others by the
- * time index, so that a narrow period does not read the ledger to its end.
+ * Reads up to `limit` rows in position order, or fewer if the rows are large. If the filter has a
+ * latest time, rows before the first event after that time are read without comparing times, and
+ * the remaining rows through the time index. A query for a narrow period therefore does not read
+ * the ledger to its end.
  */
 export async function readEventRows(
   pool: Pool,
@@ -81,7 +82,10 @@ async function readStretch(
   return pageOf(rows, read.limit);
 }
 
-/** Reads events of the period that were sealed after a later event; usually none. */
+/**
+ * Reads events that occurred within the period but were sealed after an event from after the
+ * period. There are usually none.
+ */
 async function readLate(
   pool: Pool,
   tenantId: string,
@@ -196,8 +200,8 @@ export interface Statement {
 }
 
 /**
- * An expression that no index matches. Otherwise the planner would use the time index and sort,
- * although almost every row after the start is in the period.
+ * No index matches this expression. With a plain column, the planner would use the time index and
+ * sort, although almost every row after the start is in the period.
  */
 const unindexedTime = "(occurred_at + interval '0')";
 
@@ -212,7 +216,10 @@ export function eventsStatement(tenantId: string, read: EventsRead, start: Start
   return { text: boundByBytes({ columns, rows, order, bytesMax: read.bytesMax }), values };
 }
 
-/** Materialised, so that the planner does not expect the limit to end the scan early. */
+/**
+ * Statement for the positions of late events. The subquery is materialised, so that the planner
+ * does not expect the limit to end the scan early.
+ */
 export function lateStatement(tenantId: string, read: EventsRead, start: number): Statement {
   const { conditions, values, bind } = conditionsOf(tenantId, read);
   conditions.push(`position > ${bind(start)}`);

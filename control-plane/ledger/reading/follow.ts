@@ -91,8 +91,8 @@ async function fromLedger(
   { tenantId, filter }: Following,
   position: number,
 ): Promise<Stretch> {
-  // Read before the rows: rows become visible in position order, so rows that are sealed meanwhile
-  // are after this position.
+  // The head is read before the rows. Rows become visible in position order, so rows that are
+  // sealed meanwhile are after this position.
   const head = await headPosition(deps.pool, tenantId);
   if (head <= position) return { chunk: '', upTo: position };
   const after = { position, seqIn: () => undefined };

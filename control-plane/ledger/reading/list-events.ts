@@ -28,7 +28,7 @@ export async function listEvents(
 
 interface EventsRecords {
   readonly events: SealedEventRecord[];
-  /** The limit or the byte size ended the page, so more events may follow. */
+  /** True if the limit or the byte size ended the page, so that more events may follow. */
   readonly isFull: boolean;
 }
 

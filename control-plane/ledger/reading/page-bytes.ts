@@ -1,4 +1,7 @@
-/** A page ends with the row that reaches this size, because one event can have a megabyte. */
+/**
+ * A page ends with the row that reaches this size. The limit is needed because one event can have a
+ * megabyte.
+ */
 export const pageBytesMax = 4 * 1_048_576;
 
 interface Page {

@@ -55,7 +55,8 @@ export async function* readPages(
       return;
     }
     reading = read(last);
-    // A consumer that stops early does not await the prefetched page.
+    // If the consumer stops early, nothing awaits the prefetched page, so its rejection is ignored
+    // here.
     reading.catch(() => {});
     yield page;
   }

@@ -25,7 +25,10 @@ export type TailDeps = Pick<Platform, 'pool' | 'vault' | 'log'> & {
 };
 
 const pageRows = 500;
-/** A page ends with the row that reaches this size, because one event can have a megabyte. */
+/**
+ * A page ends with the row that reaches this size. The limit is needed because one event can have a
+ * megabyte.
+ */
 const pageBytesMax = 4 * 1_048_576;
 /** Pause between two reads, so that events sealed meanwhile are sent together. */
 const paceMs = 20;

@@ -10,8 +10,8 @@ const keyCharactersMax = 300;
 const utcTime = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 
 /**
- * Maximum length of a canonical text, so that a batch of any events fits in memory: the longest
- * record of a sidecar plus the position and seq.
+ * Maximum length of a canonical text: the longest record of a sidecar plus position and seq. The
+ * limit ensures that a batch of any events fits in memory.
  */
 export const eventCharactersMax = 1_048_576 + 4_096;
 

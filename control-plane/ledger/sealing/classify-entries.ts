@@ -22,7 +22,10 @@ interface ClassifiedEntries {
   readonly conflicts: readonly Entry[];
 }
 
-/** Separates new events, events that are already sealed, and different events under a used id. */
+/**
+ * Separates new events, events that are already sealed, and events whose id already belongs to a
+ * different event.
+ */
 export function classifyEntries(
   entries: readonly Entry[],
   existing: ReadonlyMap<string, SealedEvent>,

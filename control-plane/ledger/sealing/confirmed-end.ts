@@ -15,8 +15,8 @@ export const noEnd: End = { position: 0, treeRoot: `sha256:${emptyRoot.toString(
 
 /**
  * The highest position that this process saw in one tenant's ledger. A rolled-back database is
- * consistent and signed, so only a comparison with this position detects the rollback; therefore it
- * outlives the other cached state.
+ * consistent and signed, so only a comparison with this position detects the rollback. Therefore
+ * this object is kept when other cached state is dropped.
  */
 export class ConfirmedEnd {
   #end = noEnd;

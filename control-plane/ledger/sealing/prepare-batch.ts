@@ -12,7 +12,8 @@ export interface ChainHead {
 }
 
 /**
- * Maximum rows of a batch: more gain no throughput, and a statement has at most 65,535 parameters.
+ * Maximum number of rows in a batch. Larger batches do not increase throughput, and a statement has
+ * at most 65,535 parameters.
  */
 export const batchRowsMax = 500;
 

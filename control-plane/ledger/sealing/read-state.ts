@@ -32,7 +32,8 @@ interface Wanted {
   readonly confirmedPosition: number;
 }
 
-// One statement is one snapshot: head, chains and rows belong together.
+// Head, chains and rows are read in one SQL statement, so all of them come from the same database
+// snapshot.
 const readStatement = `
 SELECT head.position, head.frontier, head.tree_root,
        (SELECT jws FROM evidence_batch AS batch

@@ -80,7 +80,8 @@ export class TenantLedger {
 
   /** Seals entries. Returns undefined, without an effect, if another writer was first. */
   async seal(entries: readonly Entry[], attempt: Attempt): Promise<Sealed | undefined> {
-    // Before taking a connection, because this read may need the only connection.
+    // Runs before a connection is taken, because reading the accepted position may need the only
+    // connection.
     if (this.#confirmed.isLost) {
       this.#confirmed.acceptLoss(await this.#deps.acceptedPosition(this.#tenantId));
     }
@@ -95,7 +96,7 @@ export class TenantLedger {
     if (attempt.isLocking) await this.#readKeys();
     const seal = (connection: Queryable) => this.#sealOn(connection, entries, { ...attempt, sign });
     const sealed = attempt.isLocking ? await this.#locked(seal) : await seal(this.#deps.pool);
-    // Confirmed after the commit, because a transaction under the lock can roll back.
+    // The end is confirmed after the commit, because a transaction under the lock can roll back.
     if (this.#end !== undefined) this.#confirmed.confirm(this.#end);
     return sealed;
   }

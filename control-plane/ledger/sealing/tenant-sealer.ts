@@ -22,7 +22,7 @@ export interface SealerDeps extends TenantLedgerDeps {
   onFork(tenantId: string): void;
   readonly meter?: SealMeter | undefined;
   /**
-   * Receives an event that could not be sealed for a transient reason and is stored nowhere else.
+   * Receives an event whose sealing failed for a transient reason and that is stored nowhere else.
    */
   onDeadLetter(tenantId: string, event: EvidenceEvent, reason: string): void;
 }

@@ -88,8 +88,8 @@ const rowTypes = [
 ] as const;
 
 /**
- * Statements up to this number of rows are prepared, because planning takes as long as executing a
- * small one.
+ * Statements with up to this number of rows are prepared, because planning a small statement takes
+ * as long as executing it.
  */
 const namedSizeMax = 16;
 const texts = new Map<string, string>();

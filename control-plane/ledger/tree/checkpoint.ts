@@ -40,7 +40,8 @@ export async function checkpointNow(
     }
     await checkExtends(services, tenantId, { newest, end });
     const made = await sign(services, tenantId, { after: newest?.size, end });
-    // Another replica stored a checkpoint first, so the ledger must be compared with that one.
+    // Another replica stored a checkpoint first, so the ledger must be compared with that
+    // checkpoint.
     if (made !== undefined) return made;
   }
   throw new GatewayError('store.unavailable', {
@@ -79,7 +80,10 @@ export async function openStored(
   return { note, size, root, kid: opened.kid, vkey: opened.vkey, createdAt: stored.createdAt };
 }
 
-/** Public keys whose private half the vault decrypted, because key rows alone can be forged. */
+/**
+ * Returns only public keys whose private key the vault could decrypt. A row in the key table is not
+ * enough, because it can be forged.
+ */
 async function ownKeys(signingKeys: SigningKeys, tenantId: string) {
   const keys = await signingKeys.history(tenantId, 'checkpoint');
   return keys.map(({ publicJwk }) => publicJwk);
@@ -216,8 +220,8 @@ async function pushCheckpoint(
 }
 
 /**
- * Whether the webhook receives checkpoints. Unreadable settings count as no, because they must not
- * prevent checkpoints.
+ * Whether the webhook receives checkpoints. Returns false for unreadable settings, because they
+ * must not prevent the creation of checkpoints.
  */
 function keepsCheckpoints({ vault, log }: PushServices, tenantId: string, sealed: string): boolean {
   try {

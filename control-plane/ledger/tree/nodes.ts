@@ -9,7 +9,10 @@ import {
 } from '../../../shared/ledger/tiles.ts';
 import type { Queryable } from '../sealing/read-state.ts';
 
-/** Whole tiles read and hashed at once: 4,096 hashes block the event loop only briefly. */
+/**
+ * Maximum number of whole tiles that are read and hashed at once. Their 4,096 hashes block the
+ * event loop only briefly.
+ */
 const tilesMax = 16;
 
 /** Hashes of a tree are missing in the database because rows are missing. */

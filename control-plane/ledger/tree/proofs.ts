@@ -32,8 +32,8 @@ interface InclusionProof extends Proof {
 }
 
 /**
- * Proves that the event at a position is in the tree of a size. The proof is verified before it is
- * returned.
+ * Proves that the event at a position is in the tree of the given size. The proof is verified
+ * before it is returned.
  */
 export async function inclusionProof(
   services: CheckpointServices,
@@ -64,8 +64,8 @@ interface ConsistencyProof extends Proof {
 }
 
 /**
- * Proves that the tree of one size is a prefix of another. The proof is verified before it is
- * returned.
+ * Proves that the tree of one size is a prefix of the tree of a larger size. The proof is verified
+ * before it is returned.
  */
 export async function consistencyProof(
   services: CheckpointServices,

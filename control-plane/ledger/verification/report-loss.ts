@@ -7,7 +7,9 @@ import { changeIn, readVerification } from './verification-state.ts';
 interface Loss extends End {
   /** Position at which the ledger ends now. */
   readonly ledgerPosition: number;
-  /** Observer of the lost end, worded for the message, as in `a sidecar was told`. */
+  /**
+   * States who observed the lost end, as a phrase for the message, such as `a sidecar was told`.
+   */
   readonly observation: string;
   readonly data?: JsonObject | undefined;
 }

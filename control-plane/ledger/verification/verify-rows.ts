@@ -23,9 +23,9 @@ import { readStarts, readStoredCheckpoints } from './read-beside.ts';
  * Number of newest batches whose signatures are verified. They cover the rows of all older batches.
  */
 const signaturesMax = 1_000;
-/** While more rows than this were sealed meanwhile, they are read before the final snapshot. */
+/** As long as more than this number of rows are unread, they are read before the final snapshot. */
 const tailRowsMax = 500;
-/** A background verification pauses this many times as long as it works. */
+/** A background verification pauses for this multiple of its working time. */
 const patience = 3;
 
 interface Wanted {
@@ -71,7 +71,8 @@ function readLedger(pool: Pool, keys: readonly PublicJwk[], wanted: Wanted) {
   let end: LedgerEnd = { head: undefined, chainEnds: [] };
   return {
     async *pages(): AsyncGenerator<LedgerPage> {
-      // Some filters would show rows before the first position, so the verification must read them.
+      // Some filters would show rows with a position below 1, so the verification must read such
+      // rows, too.
       let after = start === 0 ? Number.MIN_SAFE_INTEGER : start;
       for (
         let upTo = await headPosition(pool, tenantId);

@@ -19,8 +19,8 @@ const tenantForm = /^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$/;
 const principalForm = /^[\p{L}\p{N}][\p{L}\p{N} ._@+/-]{0,99}$/u;
 
 /**
- * Parses `SALLYPORT_DEV_KEYS`: `key=tenant:role:scope[:principal]`, comma separated. Messages
- * number the entries and never repeat a key. Refused in production.
+ * Parses `SALLYPORT_DEV_KEYS`: `key=tenant:role:scope[:principal]`, comma separated. Error messages
+ * identify an entry by its number and never repeat a key. Throws in production if keys are set.
  */
 export function parseDevKeys({
   devKeys,

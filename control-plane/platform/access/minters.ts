@@ -60,7 +60,7 @@ export async function recordMinters(
     const mintedBy = [...(await mintersOf(services, claimsOf(row)))];
     if (mintedBy.length === 0) continue;
     const [key] = keys.valid([row]);
-    // Only if the row is unchanged, because it may be revoked at the same time.
+    // Updates the row only if it is unchanged, because the key may be revoked at the same time.
     if (key !== undefined) await keys.updateIf(key, { mac: key.mac }, { mintedBy });
   }
 }

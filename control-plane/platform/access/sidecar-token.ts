@@ -17,9 +17,9 @@ const tokenLengthMax = 4_096;
 const idForm = /^[0-9A-Za-z_-]{1,100}$/;
 
 /**
- * Authenticates a sidecar by its token: `iss` and `sub` are its id, `aud` is the control plane, the
- * lifetime is at most a minute, and its enrolled key signed it. A token may be used for several
- * requests. Throws 401 otherwise.
+ * Authenticates a sidecar by its token; throws 401 for an invalid token. `iss` and `sub` must be
+ * the sidecar's id, `aud` the control plane, the lifetime at most a minute, and the signature must
+ * be from the sidecar's enrolled key. A token may be used for several requests.
  */
 export async function authenticateSidecar(
   { db, clock, guard }: Pick<Platform, 'db' | 'clock' | 'guard'>,

@@ -10,7 +10,9 @@ const discardBytesMax = 8 * 1_048_576;
 const ndjson = 'application/x-ndjson';
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Maximum body of an operation without one: an empty object and white space. */
+/**
+ * Maximum body that is accepted by an operation without a body: an empty object and white space.
+ */
 const emptyBytesMax = 1_024;
 const emptyObject = /^[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*$/;
 
@@ -139,7 +141,8 @@ async function parseJson(
   const pause = pauser();
   const value = await runWithPauses(parseStrictJsonInSteps(raw, { size: bodySize }), pause);
   await pause();
-  // Paths are built only for rejected values, because they cost more than the check.
+  // The path of a value is built only if the value is rejected, because building paths costs more
+  // than the check.
   if (!isStorable(value, 1)) refuseUnstorable(value, 'body');
   return value;
 }

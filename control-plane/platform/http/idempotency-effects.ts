@@ -33,7 +33,7 @@ export function resultIdOf(
   return `ev_${vault.mac('idempotency_result', named).slice(0, 32)}`;
 }
 
-/** Runs a request's effect and unmarks it when it ends. */
+/** Runs a request's effect, and removes its mark as in progress when the effect ends. */
 export async function trackEffect<Result>(
   resultId: string,
   run: () => Promise<Result>,

@@ -53,7 +53,7 @@ export interface LostCall {
   readonly answer: KeptAnswer;
   /** Id of the event that records how the request ended. */
   readonly resultId: string;
-  /** Stores that response; returns false if another process just did. */
+  /** Stores that response; returns false if another process has already stored it. */
   settle(tx: Pick<Transaction, 'idempotency'>): Promise<boolean>;
 }
 
@@ -68,7 +68,7 @@ export type Begin = (ifLost: KeptAnswer) => Promise<string>;
 export interface KeptAnswer {
   readonly status: number;
   readonly body: unknown;
-  /** The response depends on an outage, so it is not stored and a retry may get another. */
+  /** The response depends on an outage, so it is not stored and a retry may get a different one. */
   readonly isPassing?: boolean;
 }
 

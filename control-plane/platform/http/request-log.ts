@@ -38,8 +38,8 @@ const fixedHeaders = [
 ] as const;
 
 /**
- * First in the chain: sets request id, trace context and security headers, and logs one line at the
- * end.
+ * The first middleware: sets request id, trace context and security headers, and logs one line when
+ * the request ends.
  */
 export function requestLog(
   { clock, log }: Pick<Platform, 'clock' | 'log'>,

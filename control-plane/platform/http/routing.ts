@@ -6,8 +6,8 @@ import { answerError, type RequestGuards, serveRoute } from './serve-route.ts';
 
 /**
  * One router for all operations. Paths without parameters are matched first, so that
- * `/v1/policies/lint` is not taken for `/v1/policies/{id}`. Each path answers other methods with
- * 405.
+ * `/v1/policies/lint` is not taken for `/v1/policies/{id}`. A request with a method that its path
+ * does not support gets 405.
  */
 export function routerOf(routes: readonly Route[], guards: RequestGuards): Router {
   const router = Router({ caseSensitive: true, strict: true });

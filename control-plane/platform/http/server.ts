@@ -45,7 +45,7 @@ export function createHttpServer(
   return server;
 }
 
-/** Responds to input that is not HTTP without using the pipeline, and closes the connection. */
+/** Responds to input that is not valid HTTP directly on the socket, and closes the connection. */
 function refuse(socket: Socket, code: string | undefined): void {
   if (!socket.writable || code === 'ECONNRESET') {
     socket.destroy();
@@ -57,7 +57,7 @@ function refuse(socket: Socket, code: string | undefined): void {
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'The request took too long to arrive.']
         : ['400 Bad Request', 'The request is not valid HTTP.'];
-  // The operation is unknown, so the body also reads as a denial.
+  // The operation is unknown and may be a decision, so the body also states a denial.
   const body = JSON.stringify({ decision: 'deny', error: text, reason_code: 'request.invalid' });
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,

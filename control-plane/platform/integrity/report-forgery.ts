@@ -33,7 +33,7 @@ const reportedMax = 10_000;
 export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string>): void {
   const { pool, clock, log, vault } = deps;
   const { tenantId, table, key, found } = forgery;
-  // Keyed, because addresses and roles in rows could be guessed from a plain hash.
+  // The hash is keyed, because addresses and roles in rows could be guessed from a plain hash.
   const fingerprint = vault.mac('forged_row', found);
   const id = derivedId(`forged ${tenantId} ${table} ${key} ${fingerprint}`);
   if (reported.has(id)) return;

@@ -145,8 +145,8 @@ function rowKey<Table extends SignedTable>(table: Table, row: Partial<SignedRow<
 }
 
 /**
- * Text of the signed columns in the order of the table above. It contains table and tenant, so that
- * no value or row can be exchanged for another.
+ * Text of a row's key and signed columns, in the order of `signedColumns`. It contains the key, so
+ * that the signed values of one row are not valid for a different row.
  */
 function rowText<Table extends SignedTable>(
   table: Table,
@@ -168,8 +168,8 @@ function isSet(value: unknown): boolean {
 }
 
 /**
- * Timestamps as milliseconds, JSON columns in canonical form, because jsonb does not keep the order
- * of members.
+ * Converts timestamps to milliseconds, and JSON columns to canonical form, because jsonb does not
+ * keep the order of members.
  */
 function plain(value: unknown): unknown {
   if (value === undefined || value === null) return null;

@@ -59,7 +59,7 @@ function open({ url, headers, body, guard, timeoutMs }: Post): Promise<IncomingM
   const target = new URL(url);
   const host = target.hostname.replace(/^\[|\]$/g, '');
   const port = Number(target.port || (target.protocol === 'https:' ? 443 : 80));
-  // Literal addresses are checked here, because sockets do not resolve them.
+  // Literal addresses are checked here, because the socket calls `lookup` for host names only.
   const refused = literalRefusal(guard, host, port);
   if (refused !== undefined) {
     reject(refused);

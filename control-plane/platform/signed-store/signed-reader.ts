@@ -80,7 +80,7 @@ export class SignedReader<Table extends StoredTable> extends ClaimedRows<Table> 
     return rows.map(unverified);
   }
 
-  /** The signed columns of rows, without the others, which may be long. */
+  /** Reads only the signed columns of rows, because the remaining columns may be long. */
   async findSigned(query: ListQuery<Table>): Promise<readonly Unverified<SignedPart<Table>>[]> {
     const { key, signed } = signedColumns[this.table];
     const columns = [...key, ...signed, ...addedColumns(this.table), 'mac'];

@@ -57,7 +57,7 @@ export type Where<Table extends StoredTable> = NonNullable<Args<Table, 'findMany
 
 export type NewRow<Table extends StoredTable> = Omit<Args<Table, 'create'>['data'], 'mac'>;
 
-/** What a query includes: only approvals have related rows. */
+/** Related rows that a query includes; only approvals have related rows. */
 export type Included<Query> = Query extends { readonly include: { readonly votes: unknown } }
   ? { readonly votes: readonly Unverified<ApprovalVote>[] }
   : unknown;

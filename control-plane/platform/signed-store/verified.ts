@@ -2,7 +2,8 @@ import type { RowGuard } from '../integrity/row-guard.ts';
 import type { SignedRow, SignedTable } from '../store/signed-columns.ts';
 
 /**
- * Private, so that a spread of a verified row is a plain row again: the spread may change values.
+ * The member is private, so that a spread of a verified row has the type of a plain row, because
+ * the spread may change values.
  */
 declare abstract class VerifiedMark {
   private readonly verified: true;

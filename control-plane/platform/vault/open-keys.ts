@@ -85,7 +85,7 @@ interface Found {
   readonly root: string | undefined;
 }
 
-/** One statement, because a rotation may run at the same time. */
+/** The keys and the root are read in one statement, because a rotation may run at the same time. */
 const allKeys = `SELECT id, wrapped, state, activated_at AS "activatedAt", mac,
     (SELECT sealed FROM vault_root) AS root FROM vault_key ORDER BY id`;
 
@@ -106,7 +106,7 @@ async function firstKeys(client: ClientBase, { given, kms }: Sources): Promise<F
   const made = rows[0] === undefined ? await newKeys(given, kms) : await inherited(client, given);
   const keyring = new Keyring(made.masterKey);
   const { id } = keyring.active;
-  // A new installation signs from its first row.
+  // A new installation has no unsigned rows, because it signs rows from the first one on.
   const place = rows[0] === undefined ? signedRootPlace : rootPlace;
   const vault = createVault({ keyring, root: made.root });
   const root = vault.seal(made.root, place);
@@ -146,8 +146,8 @@ async function newKeys(given: readonly Buffer[], kms: Kms | undefined): Promise<
 }
 
 /**
- * For an installation older than the root secret, whose hashes use the master key that wraps its
- * secrets.
+ * Returns the keys of an installation that has no root secret yet. Its hashes use the master key
+ * that wraps its secrets.
  */
 async function inherited(client: ClientBase, given: readonly Buffer[]): Promise<FirstKeys> {
   await assertLegacyDatabase(client);
@@ -285,8 +285,8 @@ export async function refreshKeys(
 }
 
 /**
- * Key states restored from an older backup still verify. They are detected because the key that is
- * active in this process was never active in them.
+ * Key states restored from an older backup still verify. They are detected because they do not list
+ * the key that is active in this process, or list it only as announced.
  */
 function assertStillKnown({ active: { id } }: Keyring, rows: readonly KeyRow[]): void {
   if (rows.some((row) => row.id === id && row.state !== 'announced')) return;

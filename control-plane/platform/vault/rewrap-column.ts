@@ -15,7 +15,10 @@ interface SealedRow {
 /** Result for a column. */
 export interface Rewrapped {
   readonly rewrapped: number;
-  /** Primary keys of rows that no known key decrypts. Their secrets were lost before. */
+  /**
+   * Primary keys of rows that no known key decrypts. Their secrets were already lost before this
+   * run.
+   */
   readonly unreadable: readonly string[];
 }
 

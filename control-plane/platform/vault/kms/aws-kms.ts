@@ -17,8 +17,8 @@ const rewrappedForm = z.object({ CiphertextBlob: z.base64() });
 const context = { purpose: 'sallyport-master-key' };
 
 /**
- * AWS KMS, by the ARN of a key. The caller needs `kms:GenerateDataKey`, `kms:Decrypt` and, to wrap
- * again, `kms:ReEncrypt*` on it.
+ * Client for the AWS KMS key with this ARN. The credentials need `kms:GenerateDataKey`,
+ * `kms:Decrypt` and, to wrap again, `kms:ReEncrypt*` on the key.
  */
 export function awsKms(arn: string, access: KmsAccess): Kms {
   const { region } = arnForm.exec(arn)?.groups ?? {};
