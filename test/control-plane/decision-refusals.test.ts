@@ -52,13 +52,13 @@ const refused: readonly (readonly [
     () => ({ key, body: text('{"to":1,"To":2}') }),
   ],
   [
-    'with nested names that differ in width',
+    'with nested names that differ only in character width',
     400,
     'args.ambiguous',
     () => ({ key, body: text('{"x":[{"to":1,"\uff54o":2}]}') }),
   ],
   [
-    'with a name that PHP reads as another',
+    'with two names that PHP reads as the same name',
     400,
     'args.ambiguous',
     () => ({ key, body: text('{"a.b":1,"a_b":2}') }),
@@ -94,7 +94,7 @@ describe.each(operations.map((operation) => [operation.id, operation] as const))
       });
     });
 
-    it('another method', async () => {
+    it('a request with the method GET', async () => {
       const answer = await api.send('GET', `/api${path}`, { key });
       expect({ status: answer.status, body: answer.body }).toMatchObject({
         status: 405,

@@ -48,7 +48,7 @@ describe('a regular expression in a policy', () => {
     '(?i)(a.{1,50}){8}q',
   ];
 
-  it.each(patterns)('like %s takes a bounded time on any text from an agent', async (pattern) => {
+  it.each(patterns)('takes a bounded time on any text from an agent: %s', async (pattern) => {
     const tool = `patterns.p${patterns.indexOf(pattern)}`;
     const base = rule('deny', tool);
     const { all } = base.when as { all: object[] };
@@ -131,7 +131,7 @@ describe('an inputSchema of a tool', () => {
   const ingest = (name: string, inputSchema: object) =>
     gateway.post('/v1/tools/ingest', { manifest: { name, inputSchema } });
 
-  it('with a catastrophic pattern takes a bounded time in a call', async () => {
+  it('is evaluated in bounded time if it contains a catastrophic pattern', async () => {
     const schema = { type: 'object', properties: { text: { type: 'string', pattern: '^(a+)+$' } } };
     expect((await ingest('schemas.pattern', schema)).status).toBe(200);
     await gateway.publish(rule('allow', 'schemas.pattern'));
@@ -144,7 +144,7 @@ describe('an inputSchema of a tool', () => {
     [undefined, '$defs'],
     ['http://json-schema.org/draft-07/schema#', 'definitions'],
   ])(
-    'that refers to itself 2^40 times denies the call after a bounded time: %s',
+    'causes a denial after a bounded time if its references expand 2^40 times (dialect %s, definitions in %s)',
     async (dialect, place) => {
       const defs: Record<string, object> = { d0: { type: 'object' } };
       for (let n = 1; n <= 40; n++) {
@@ -165,7 +165,7 @@ describe('an inputSchema of a tool', () => {
     },
   );
 
-  it('that branches at every level of the arguments denies the call after a bounded time', async () => {
+  it('causes a denial after a bounded time if it branches at every level of the arguments', async () => {
     const $ref = '#/$defs/node';
     const node = { type: 'object', properties: { a: { allOf: [{ $ref }, { $ref }] } } };
     const schema = { type: 'object', $defs: { node }, properties: { a: { $ref } } };

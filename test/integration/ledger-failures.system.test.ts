@@ -24,7 +24,7 @@ async function expectSound(ledger: TestLedger): Promise<void> {
   expect(rows).toEqual([]);
 }
 
-describe('while the signing key is unavailable', () => {
+describe('if the signing key is unavailable', () => {
   let ledger: TestLedger;
   let failures = 0;
 
@@ -202,7 +202,7 @@ describe('if Postgres is killed during sealing', () => {
   });
   afterAll(() => server.stop());
 
-  it('every confirmed event remains sealed, and failed events are sealed later, once', async () => {
+  it('every confirmed event remains sealed, and each failed event is sealed once later', async () => {
     database = await freshDatabase(server.url);
     const ledger = await openLedger({ databaseUrl: database.url, key });
     const told: string[] = [];

@@ -116,7 +116,7 @@ describe('verification detects', () => {
     ]);
   });
 
-  it('a row that was replaced by another with a matching hash', async () => {
+  it('a row that was replaced by a different row with a matching hash', async () => {
     const row = (await stored())[4];
     const canonical = row?.canonical.replace('"allow"', '"deny"') ?? '';
     const hash = eventHash(row?.prev_hash ?? '', canonical);
@@ -212,7 +212,7 @@ describe('verification detects', () => {
     ]);
   });
 
-  it('a row that was appended with the right hash links', async () => {
+  it('a row that was appended with correct hash links', async () => {
     const last = (await stored()).filter(({ chain_id }) => chain_id === 'agent:a').at(-1);
     const canonical = last?.canonical
       .replace('"position":11', '"position":13')
@@ -246,7 +246,7 @@ describe('verification detects', () => {
     expect(await problems()).toMatchObject([{ kind: 'unsigned', position: 13 }]);
   });
 
-  it('a row that was inserted between two others', async () => {
+  it('a row that was inserted between two existing rows', async () => {
     await damage(
       'UPDATE evidence_row SET position = position + 1000 WHERE position >= 5',
       'UPDATE evidence_row SET position = position - 999 WHERE position > 1000',
@@ -256,7 +256,7 @@ describe('verification detects', () => {
     expect((await problems())[0]).toMatchObject({ position: 5, chain_id: 'agent:new' });
   });
 
-  it('a whole ledger that was rewritten with right hashes, because the signed heads differ', async () => {
+  it('a whole ledger that was rewritten with correct hashes, because the signed heads differ', async () => {
     const chains = new Map<string, string>();
     const tree = new Frontier();
     for (const row of await stored()) {
@@ -305,7 +305,7 @@ describe('verification detects', () => {
     expect(await problems()).toMatchObject([{ kind: 'content_mismatch', position: 6 }]);
   });
 
-  it('rows of another tenant that were moved to this one', async () => {
+  it('rows that were moved from another tenant to the verified tenant', async () => {
     await damage(
       `UPDATE evidence_row SET tenant_id = 'u'`,
       `UPDATE evidence_chain SET tenant_id = 'u'`,

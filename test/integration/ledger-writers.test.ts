@@ -221,7 +221,7 @@ describe('writers in separate processes', () => {
     expect((await rows()).length).toBe(700);
   });
 
-  it('that are killed lose no event whose sealing was confirmed', async () => {
+  it('lose no event whose sealing was confirmed, even if they are killed', async () => {
     newTenant();
     const [killed, other] = await Promise.all([startWriter(2_000), startWriter(200)]);
     while (killed.told.length < 200) await once(killed.child.stdout ?? killed.child, 'data');

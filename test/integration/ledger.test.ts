@@ -150,7 +150,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect((await ledger.verify(tenantId)).events).toBe(3);
   });
 
-  it('treats events that differ in member order and undefined members as equal', async () => {
+  it('treats events as equal if they differ only in member order or undefined members', async () => {
     newTenant();
     const event = anEvent({ data: { a: 1, b: { c: 2, d: 3 } } });
     const first = await ledger.seal(tenantId, event);
@@ -159,7 +159,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await ledger.seal(tenantId, shuffled)).toEqual(first);
   });
 
-  it('refuses a different event with a used id, seals the other events, and records the incident once', async () => {
+  it('refuses an event whose id was used for a different event, seals the rest of the batch, and records the incident once', async () => {
     newTenant();
     const event = anEvent();
     await ledger.seal(tenantId, event);
@@ -209,7 +209,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     ['a tool that is not a string', { tool: 7 as never }],
     ['a time of the year 0', { occurred_at: '0000-01-01T00:00:00.000Z' }],
     ['more than one mebibyte', { data: { text: 'x'.repeat(1_052_673) } }],
-  ])('refuses only the event with %s, not the other events', async (_what, fields) => {
+  ])('refuses an event with %s, but seals the rest of the batch', async (_what, fields) => {
     newTenant();
     const results = await Promise.allSettled([
       ledger.seal(tenantId, anEvent()),
@@ -221,7 +221,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     await expect(record(anEvent(fields))).rejects.toMatchObject({ code: 'evidence.event_invalid' });
   });
 
-  it('stores values that agents choose completely: names longer than an index entry, NUL, any JSON', async () => {
+  it('stores values from agents unabridged: names longer than an index entry, NUL, any JSON', async () => {
     newTenant();
     const tool = `mcp.x.${'long'.repeat(3_000)}`;
     const sealed = await ledger.seal(
@@ -270,7 +270,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('returns a recorded event again after it was sealed', async () => {
+  it('returns the existing event to a caller that waits for or seals an event that is already sealed', async () => {
     newTenant();
     const event = anEvent();
     await record(event);
@@ -279,7 +279,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await ledger.seal(tenantId, event)).toEqual(first);
   });
 
-  it('seals recorded events in the order of their transactions, once for any number of waiters', async () => {
+  it('seals recorded events in the order of their transactions, each once for any number of waiters', async () => {
     newTenant();
     const events = Array.from({ length: 40 }, () => anEvent({ type: 'policy.published' }));
     for (const event of events) await record(event);
@@ -297,7 +297,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('drains more than one batch', async () => {
+  it('drains an outbox that holds more than one batch', async () => {
     newTenant();
     const last = anEvent();
     const rows = Array.from({ length: 1100 }, (_, n) => {
@@ -346,7 +346,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('verifies while events are appended', async () => {
+  it('can be verified while events are appended', async () => {
     newTenant();
     let isDone = false;
     const writing = (async () => {

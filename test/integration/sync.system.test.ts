@@ -196,7 +196,7 @@ describe('a committed change', () => {
 });
 
 describe('an approval', () => {
-  it('that a human grants reaches the waiting sidecar, allows exactly this action, and is used once', async () => {
+  it('reaches the waiting sidecar when a human grants it, allows exactly the approved action, and is used once', async () => {
     const { services } = first;
     const replica = await openSidecar(3);
     await until(() => replica.freshness().fresh);

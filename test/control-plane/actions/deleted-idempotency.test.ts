@@ -29,7 +29,7 @@ describe('a request whose idempotency row was deleted in the database', () => {
     });
   });
 
-  it('does not block a request with another key', async () => {
+  it('does not block a request with a different idempotency key', async () => {
     await forget();
     expect((await stage.send({ idempotency_key: 'other' })).body).toMatchObject({ executed: true });
   });

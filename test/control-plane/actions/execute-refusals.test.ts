@@ -49,7 +49,7 @@ describe('execute', () => {
     ['that no policy allows', { tool: 'stray' }, { reason_code: 'policy.no_match' }],
     ['of an unknown agent', { agent_id: '99999' }, { reason_code: 'agent.not_found' }],
     [
-      'whose resource differs from the one that its arguments give',
+      'whose resource differs from the resource in its arguments',
       { args: { invoice: '8', amount: 40 } },
       { decision: 'deny', reason_code: 'args.resource_mismatch' },
     ],
@@ -169,7 +169,7 @@ describe('the mode of an execute request', () => {
     });
   });
 
-  it('allows a denied action if the mode is monitor, and the response reports the denial', async () => {
+  it('allows a denied action if it is monitor; the response then reports the denial', async () => {
     await tenantMode('monitor');
     await expectSent(1, async () => {
       const answered = await run({ tool: 'shell' });
@@ -222,7 +222,7 @@ describe('an approval', () => {
   });
 });
 
-describe('a change between the decision and the call', () => {
+describe('an allowed call whose conditions change before it is sent', () => {
   /** Blocks the action while its decision is sealed, and runs a change in the meantime. */
   async function meanwhile(happens: () => Promise<unknown>, more: JsonObject = {}) {
     const holder = await services.pool.connect();
@@ -256,7 +256,7 @@ describe('a change between the decision and the call', () => {
   it.each<[string, JsonObject]>([
     ['tool', { kind: 'block_tool', tool: 'pay' }],
     ['agent', { kind: 'block_agent', agent_id: agentId }],
-  ])('stops the call if a kill switch is armed for the %s', async (_what, armed) => {
+  ])('is stopped if a kill switch is armed for the %s', async (_what, armed) => {
     let id = '';
     await expectSent(0, async () => {
       const answered = await meanwhile(async () => {
@@ -269,7 +269,7 @@ describe('a change between the decision and the call', () => {
     expect(await run()).toMatchObject({ executed: true });
   });
 
-  it('stops a denied call of a tenant in monitor if a kill switch now forces enforce', async () => {
+  it('is stopped if only mode monitor allowed it and a kill switch then forces mode enforce', async () => {
     await tenantMode('monitor');
     let id = '';
     await expectSent(0, async () => {
@@ -285,7 +285,7 @@ describe('a change between the decision and the call', () => {
     await owner.call(disarmKillSwitch, { params: { id } });
   });
 
-  it('stops the call if the agent is disabled', async () => {
+  it('is stopped if the agent is disabled', async () => {
     const id = Number(agentId);
     await expectSent(0, async () => {
       const answered = await meanwhile(() =>
@@ -297,7 +297,7 @@ describe('a change between the decision and the call', () => {
     await services.db.agent.update({ where: { id }, data: { disabledAt: null } });
   });
 
-  it('stops the call if the passport is revoked', async () => {
+  it('is stopped if the passport is revoked', async () => {
     const { passport, jti } = await issued();
     await expectSent(0, async () => {
       const answered = await meanwhile(() => owner.call(revokePassport, { body: { jti } }), {
@@ -307,7 +307,7 @@ describe('a change between the decision and the call', () => {
     });
   });
 
-  it('stops the call if the tool changes', async () => {
+  it('is stopped if the tool’s manifest changes', async () => {
     const manifest = (description: string) => ({ name: 'pay', description, riskTier: 'low' });
     await owner.call(ingestTool, { body: { manifest: manifest('Pays') } as never });
     expect(await run()).toMatchObject({ executed: true });

@@ -70,7 +70,7 @@ describe('a forbidden upstream address', () => {
     await expectFailed('proxy.address_refused', false);
   });
 
-  it('is refused if a host name resolves to this address, even together with permitted addresses', async () => {
+  it('is refused if a host name resolves to it, even if the name also resolves to permitted addresses', async () => {
     names['mixed.example'] = [['127.0.0.1', '169.254.169.254']];
     await to('http://mixed.example/x');
     await expectFailed('proxy.address_refused', false);
@@ -117,7 +117,7 @@ describe('TLS to an upstream', () => {
   });
 });
 
-describe('an upstream failure', () => {
+describe('the result of a failed upstream call', () => {
   it('reports executed: false if the connection is refused', async () => {
     const gone = await startUpstream();
     await gone.close();
@@ -147,7 +147,7 @@ describe('an upstream failure', () => {
     expect(answered.result).toMatchObject({ status: 201, body_format: 'none', truncated: true });
   });
 
-  it('is reported as a timeout if the response arrives too slowly', async () => {
+  it('reports a timeout if the response arrives too slowly', async () => {
     await home();
     upstream.behave((req, res) => {
       res.writeHead(200);
@@ -169,7 +169,7 @@ describe('an upstream failure', () => {
 });
 
 describe('the size limit of a response', () => {
-  it('truncates a longer response between two characters and marks it as truncated', async () => {
+  it('truncates a longer response at a character boundary and marks the response as truncated', async () => {
     await home();
     upstream.behave((_req, res) => res.end(`a${'é'.repeat(5_000)}`));
     const { result, executed } = await run();
@@ -178,7 +178,7 @@ describe('the size limit of a response', () => {
     expect(result?.body).toBe(`a${'é'.repeat(499)}`);
   });
 
-  it('does not truncate a response in the middle of a reflected secret', async () => {
+  it('does not leave a part of a reflected secret in a truncated response', async () => {
     await home();
     upstream.behave((_req, res) => res.end(`${'x'.repeat(990)}${secret}`));
     const answered = await send();
@@ -186,15 +186,15 @@ describe('the size limit of a response', () => {
     expect(answered.body).toMatchObject({ executed: true, result: { truncated: true } });
   });
 
-  it('does not truncate a response of exactly this size', async () => {
+  it('does not truncate a response whose size equals the limit', async () => {
     await home();
     upstream.behave((_req, res) => res.end('x'.repeat(1000)));
     expect((await run()).result).toMatchObject({ truncated: false, body_bytes: 1000 });
   });
 });
 
-describe('a repeated idempotency key', () => {
-  it('sends the call again if the first attempt certainly did not reach the upstream', async () => {
+describe('an execute request with a repeated idempotency key', () => {
+  it('is sent to the upstream again if the first attempt certainly did not reach the upstream', async () => {
     const gone = await startUpstream();
     await gone.close();
     await to(`http://127.0.0.1:${gone.port}/x`);
@@ -208,7 +208,7 @@ describe('a repeated idempotency key', () => {
     expect(await run(keyed)).toMatchObject({ executed: true });
   });
 
-  it('does not send the call again if the upstream may have performed it', async () => {
+  it('is not sent to the upstream again if the upstream may have performed the first attempt', async () => {
     await home();
     upstream.behave((req) => req.socket.destroy());
     const before = upstream.seen.length;
@@ -222,7 +222,7 @@ describe('a repeated idempotency key', () => {
     expect(upstream.seen.length).toBe(before + 1);
   });
 
-  it('is independent of the same key in a preflight request', async () => {
+  it('is independent of a preflight request with the same key', async () => {
     await home();
     upstream.behave((_req, res) => res.end('done'));
     const asked = stage.action({ idempotency_key: 'both' });

@@ -30,7 +30,7 @@ describe('an allowed action', () => {
     });
   });
 
-  it('is sent with its arguments in the query if the method has no body, and with the binding’s headers', async () => {
+  it('is sent with the binding’s headers, and with its arguments in the query if the method has no body', async () => {
     await bind('other', {
       resource: 'invoice:{invoice}',
       upstream: {

@@ -21,7 +21,7 @@ describe('a passport in preflight', () => {
   });
 
   it.each(['low', 'critical'])(
-    'of %s risk allows exactly one of many concurrent requests',
+    'allows exactly one of many concurrent requests if its risk tier is %s',
     async (risk_tier) => {
       const { passport } = await passportFor({ risk_tier });
       const answers = await Promise.all(
@@ -33,7 +33,7 @@ describe('a passport in preflight', () => {
     },
   );
 
-  it('of critical risk stays consumed after the bus lost its data', async () => {
+  it('stays consumed after the bus lost its data if its risk tier is critical', async () => {
     const { passport, jti } = await passportFor({ risk_tier: 'critical' });
     await gateway.services.db.passportUse.create({
       data: { tenantId: 'default', jti, expiresAt: new Date(gateway.services.clock.now() + 1e6) },
@@ -64,7 +64,7 @@ describe('a passport in preflight', () => {
     expect(answer).toMatchObject({ status, body: { reason_code, decision: 'deny' } });
   });
 
-  it('is refused with 401 if expired or for another audience, and denied with 200 if for another tool', async () => {
+  it('is refused with 401 if it is expired or for another audience; if it does not cover the tool, preflight returns 200 with decision deny', async () => {
     const short = await passportFor({ ttl_seconds: 5 });
     gateway.services.clock.advance(6_000);
     const elsewhere = await passportFor({ audience: 'gateway://elsewhere' });
@@ -81,7 +81,7 @@ describe('a passport in preflight', () => {
     ]);
   });
 
-  it('of another tenant is refused with 403', async () => {
+  it('is refused with 403 if it belongs to another tenant', async () => {
     const stranger = await gateway.api.key({ tenantId: 'other' });
     const { passport } = await passportFor();
     const answer = await gateway.post('/v1/actions/preflight', action({ passport }), stranger);
@@ -92,14 +92,14 @@ describe('a passport in preflight', () => {
     expect((await ask({ passport })).decision).toBe('allow');
   });
 
-  it('that names no user is valid for every user that the agent acts for', async () => {
+  it('is valid for every user that the agent acts for if it names no user', async () => {
     const { token } = await gateway.owner.call(issueAgentPassport, {
       body: { agent_id: Number(agentId), requested_tools: ['pay'] },
     });
     expect((await ask({ passport: token, user_id: 'anybody' })).decision).toBe('allow');
   });
 
-  it('is consumed in monitor mode too, where a failed check is reported but not enforced', async () => {
+  it('is also consumed in mode monitor, in which a failed check is reported but not enforced', async () => {
     const { passport } = await passportFor();
     expect((await ask({ passport, mode: 'monitor' })).decision).toBe('allow');
     const again = await gateway.post(
@@ -111,7 +111,7 @@ describe('a passport in preflight', () => {
 });
 
 describe('an idempotency key', () => {
-  it('makes a repeat return the first response, without a second use of the passport', async () => {
+  it('makes a repeated request return the first response without using the passport again', async () => {
     const { passport } = await passportFor();
     const body = { passport, idempotency_key: 'once' };
     const first = await ask(body);
@@ -119,7 +119,7 @@ describe('an idempotency key', () => {
     expect(await ask(body)).toEqual(first);
   });
 
-  it('makes a repeat return a refusal unchanged', async () => {
+  it('makes a repeated request return the refusal of the first request unchanged', async () => {
     const { passport } = await passportFor();
     await ask({ passport });
     const body = action({ passport, idempotency_key: 'refused' });
@@ -137,7 +137,7 @@ describe('an idempotency key', () => {
     expect(two.body).toEqual(one.body);
   });
 
-  it('is refused with another payload', async () => {
+  it('is refused if the repeated request has a different payload', async () => {
     await ask({ idempotency_key: 'k' });
     const error = await refusalOf(ask({ idempotency_key: 'k', args: { amount: 6 } }));
     expect(error.code).toBe('args.idempotency_conflict');

@@ -71,7 +71,7 @@ describe('preflight', () => {
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('applies a policy from its publication until its archiving', async () => {
+  it('applies a policy from its publication until it is archived', async () => {
     expect((await ask({ tool: 'later' })).reason_code).toBe('policy.no_match');
     await gateway.publish(rule('allow', 'later'));
     expect((await ask({ tool: 'later' })).decision).toBe('allow');
@@ -88,7 +88,7 @@ describe('preflight', () => {
     expect(row.tenantId).toBe('other');
   });
 
-  it('refuses to decide for another agent if the key is bound to an agent', async () => {
+  it('refuses a request for an agent other than the agent that the key is bound to', async () => {
     const bound = await gateway.as({ role: 'agent', agentId: Number(agentId), principal: 'bot' });
     expect((await ask({}, bound)).decision).toBe('allow');
     const error = await refusalOf(ask({ agent_id: '999' }, bound));
@@ -96,8 +96,8 @@ describe('preflight', () => {
   });
 });
 
-describe('the mode of a preflight request', () => {
-  it('monitor and warn report the decision and do not enforce it', async () => {
+describe('preflight with a requested mode', () => {
+  it('reports the decision without enforcing it in modes monitor and warn', async () => {
     expect(await ask({ tool: 'shell', mode: 'monitor' })).toMatchObject({
       decision: 'deny',
       enforced: false,
@@ -109,7 +109,7 @@ describe('the mode of a preflight request', () => {
     });
   });
 
-  it('strict requires a passport and a registered agent', async () => {
+  it('requires a passport and a registered agent in mode strict', async () => {
     const answer = await gateway.post('/v1/actions/preflight', action({ mode: 'strict' }));
     expect(answer).toMatchObject({
       status: 401,
@@ -119,7 +119,7 @@ describe('the mode of a preflight request', () => {
     expect(unknown).toMatchObject({ decision: 'deny', reason_code: 'agent.not_found' });
   });
 
-  it('monitor opens no approval', async () => {
+  it('opens no approval in mode monitor', async () => {
     const answer = await ask({ tool: 'refund', mode: 'monitor', resource: 'only-watched' });
     expect(answer.decision).toBe('require_approval');
     expect(answer.approval_request_id).toBeUndefined();
@@ -169,7 +169,7 @@ describe('a registered tool', () => {
     });
   });
 
-  it('that drifted is denied until it is approved again', async () => {
+  it('requires reapproval after its manifest drifted', async () => {
     const manifest = { name: 'typed', riskTier: 'low', description: 'two' };
     const { manifest_hash } = await gateway.owner.call(ingestTool, { body: { manifest } });
     const answer = await ask({ tool: 'typed' });
@@ -181,8 +181,8 @@ describe('a registered tool', () => {
   });
 });
 
-describe('a failure during a decision', () => {
-  it('leads to a recorded denial if a policy does not match its hash', async () => {
+describe('a decision that fails', () => {
+  it('is recorded as a denial if a policy does not match its hash', async () => {
     const { db } = gateway.services;
     const stranger = await gateway.api.client(await gateway.api.key({ tenantId: 'other' }));
     const made = await db.policy.create({

@@ -39,7 +39,7 @@ async function withoutLedger<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe('while the ledger is not writable', () => {
-  it('an action that a policy allows is denied, and a retry with the same key is decided again', async () => {
+  it('an action that a policy allows is denied, and a retry with the same idempotency key gets a new decision', async () => {
     const body = action({ idempotency_key: 'again' });
     const refused = await withoutLedger(() => gateway.post('/v1/actions/preflight', body));
     expect(refused).toMatchObject({
@@ -50,7 +50,7 @@ describe('while the ledger is not writable', () => {
     expect(answer).toMatchObject({ status: 200, body: { decision: 'allow' } });
   });
 
-  it('a human’s decision on an approval is stored but grants nothing until it is sealed', async () => {
+  it('a human’s decision on an approval is stored but grants nothing until the decision is sealed', async () => {
     const asked = await gateway.owner.call(preflight, { body: action({ tool: 'refund' }) });
     const id = Number(asked.approval_request_id);
     const approver = await gateway.as({ role: 'approver', principal: 'anna' });

@@ -73,7 +73,7 @@ describe('two control planes on one database and one Redis', () => {
     expect(again).toMatchObject({ status: 403, body: { reason_code: 'passport.replay_detected' } });
   });
 
-  it('apply a policy to the next decision after the other control plane published it', async () => {
+  it('both apply a policy to the next decision after one of them published it', async () => {
     const body = { tool: 'fresh', resource: 'r', agent_id: agentId, user_id: 'u' };
     const before = await replicas[1].post('/v1/actions/preflight', body);
     await replicas[0].publish(rule('allow', 'fresh'));

@@ -81,7 +81,7 @@ describe('a disabled agent', () => {
     expect(refusals.map(({ details }) => details?.status)).toEqual([403, 403, 403]);
   });
 
-  it('does not regain its passports when it is enabled', async () => {
+  it('cannot use its earlier passports after it is enabled again', async () => {
     const id = await newAgent();
     const { token: passport, claims } = await issue(id);
     await set(id, true, gateway.owner, 'odd');
@@ -187,7 +187,7 @@ describe('the agent operations', () => {
     ['owner', 'admin', true],
     ['developer', 'developer', true],
   ] as const)(
-    'allow a %s to enable an agent that an %s disabled: %s',
+    'check whether the role %s may enable an agent that the role %s disabled (expected: %s)',
     async (enabler, disabler, allowed) => {
       const id = await newAgent();
       await set(id, true, await gateway.as({ role: disabler }));
@@ -204,7 +204,7 @@ describe('the agent operations', () => {
     },
   );
 
-  it('refuse a developer who enables an agent that an owner disabled after the developer', async () => {
+  it('do not let a developer enable an agent that first the developer and then an owner disabled', async () => {
     const id = await newAgent();
     const developer = await gateway.as({ role: 'developer', principal: 'dev' });
     await set(id, true, developer);
@@ -216,7 +216,7 @@ describe('the agent operations', () => {
     expect(error.code).toBe('agent.disabled_by_higher_role');
   });
 
-  it('treat an agent without a recorded disabling role as disabled by an owner', async () => {
+  it('treat a disabled agent as disabled by an owner if the disabling role was not recorded', async () => {
     const id = await newAgent();
     await set(id, true, await gateway.as({ role: 'developer' }));
     const where = { tenantId_id: { tenantId: 'default', id } };
@@ -226,7 +226,7 @@ describe('the agent operations', () => {
     expect(await set(id, false, gateway.owner)).toMatchObject({ status: 'active' });
   });
 
-  it('refuse an agent whose disabling role was changed directly in the database', async () => {
+  it('do not enable an agent whose disabling role was changed directly in the database', async () => {
     const id = await newAgent();
     await set(id, true, gateway.owner);
     const sql = `update agent set disabled_by_role = 'developer' where id = $1`;

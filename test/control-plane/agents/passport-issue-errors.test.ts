@@ -143,7 +143,7 @@ describe('the error of a failed passport issue', () => {
 });
 
 describe('a lost database connection', () => {
-  it('during the insert causes passport.persist_failed, and nothing is stored', async () => {
+  it('causes passport.persist_failed if it is lost during the insert; nothing is stored', async () => {
     const { pool } = gateway.services;
     const locker = await pool.connect();
     try {
@@ -164,7 +164,7 @@ describe('a lost database connection', () => {
 });
 
 describe('renewing a passport', () => {
-  it('reports the failed step after the old passport was consumed, and neither passport is usable', async () => {
+  it('reports a step that fails after the old passport was consumed; then neither passport is usable', async () => {
     const issued = await issue();
     await faults.unwritable('passport');
     const answer = await gateway.post('/v1/agents/renew', {
@@ -181,7 +181,7 @@ describe('renewing a passport', () => {
     expect(await passports()).toBe(1);
   });
 
-  it('reports which step failed', async () => {
+  it('reports which step failed before the old passport was consumed', async () => {
     const issued = await issue();
     const renew = () =>
       gateway.post('/v1/agents/renew', { agent_id, passport: issued.body?.token });

@@ -56,7 +56,7 @@ describe('a renewed passport', () => {
     expect(about[1]?.id).toBe(made.evidence_id);
   });
 
-  it('omits tools that the agent lost, and is refused if no tool is left', async () => {
+  it('omits tools that the agent lost; the renewal is refused if no tool is left', async () => {
     const [one, two] = [await issue(), await issue()];
     await capable('mail', 'read.*');
     const made = await renew(one.token);
@@ -72,7 +72,7 @@ describe('a renewed passport', () => {
     expect((await renew(two.token)).claims.allowed_tools).toEqual(['pay', 'mail']);
   });
 
-  it('has at most the lifetime of the old passport, and a shorter one on request', async () => {
+  it('has at most the lifetime of the old passport, and a shorter lifetime on request', async () => {
     const lifeOf = async (more: object) => {
       const { claims } = await renew((await issue({ ttl_seconds: 60 })).token, more);
       return claims.exp - claims.iat;
@@ -119,7 +119,7 @@ describe('a renewed passport', () => {
 });
 
 describe('refreshing a passport', () => {
-  it('accepts a passport that expired at most five minutes ago; a renewal refuses it', async () => {
+  it('accepts a passport that expired at most five minutes ago; a renewal refuses such a passport', async () => {
     const { clock } = gateway.services;
     const [one, two] = [await issue({ ttl_seconds: 5 }), await issue({ ttl_seconds: 5 })];
     clock.advance(5_000 + 299_000);
@@ -131,7 +131,7 @@ describe('refreshing a passport', () => {
     expect(await refused(refresh(two.token))).toEqual([401, 'passport.expired']);
   });
 
-  it('accepts a passport that is still valid, like a renewal', async () => {
+  it('accepts a passport that is still valid, as a renewal does', async () => {
     const { token } = await issue();
     expect((await use((await refresh(token)).token)).status).toBe(200);
   });
@@ -153,7 +153,7 @@ describe('refreshing a passport', () => {
 });
 
 describe('revoking a passport', () => {
-  it('revokes all renewals of the passport, given any passport of the chain', async () => {
+  it('revokes the passport and all its renewals, whichever passport of the chain the request names', async () => {
     for (const from of [0, 1, 2]) {
       const chain = [await issue()];
       for (let n = 0; n < 2; n++) {

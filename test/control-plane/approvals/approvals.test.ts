@@ -28,7 +28,7 @@ const passport: ApprovalDesk['passport'] = (hash) => desk.passport(hash);
 const stored: ApprovalDesk['stored'] = (id) => desk.stored(id);
 
 describe('requesting an approval', () => {
-  it('opens an approval for an action, and returns this approval again for the same action', async () => {
+  it('opens an approval for an action; a second request for the same action returns the same approval', async () => {
     const { asked, id } = await request();
     expect(Number.isInteger(id)).toBe(true);
     const again = await gateway.owner.call(preflight, { body: asked });
@@ -133,7 +133,7 @@ describe('deciding an approval', () => {
   });
 
   it.each(['approve', 'deny', 'modify', 'request_context', 'escalate', 'expire'])(
-    'refuses %s on a closed approval with 409',
+    'is refused with 409 for the act %s if the approval is closed',
     async (act) => {
       const { id } = await request();
       await decide(id, { action: 'deny' });
@@ -180,7 +180,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, { action: 'approve' }, admin)).toMatchObject({ status: 'approved' });
   });
 
-  it('requires as many different deciders as the rule names', async () => {
+  it('requires the number of different deciders that the rule states', async () => {
     const { id } = await request({ tool: 'two' });
     const first = await decide(id, { action: 'approve' });
     expect(first).toMatchObject({ status: 'pending', votes_missing: 1 });
@@ -199,7 +199,7 @@ describe('deciding an approval', () => {
     expect(await stored(id)).toMatchObject({ status: 'approved' });
   });
 
-  it('counts votes together only if they make the same modification', async () => {
+  it('counts votes together only if they contain the same modification', async () => {
     const { id } = await request({ tool: 'two' });
     const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
     expect(await decide(id, modify(1))).toMatchObject({ status: 'pending' });
@@ -207,7 +207,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, modify(1), admin)).toMatchObject({ status: 'modified' });
   });
 
-  it('counts two concurrent votes if they make the same modification', async () => {
+  it('counts two concurrent votes that contain the same modification', async () => {
     const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
     for (let round = 0; round < 5; round++) {
       const { id } = await request({ tool: 'two' });

@@ -81,7 +81,7 @@ describe('the table of approval transitions', () => {
   });
 
   it.each(cells.map((row) => [row[0]?.from, row] as const))(
-    'is followed by the API in row %s: every act has the stated result',
+    'matches the API for an approval in state %s: every act has the result that the table states',
     async (_from, row) => {
       await Promise.all(row.map(checkCell));
     },
@@ -127,7 +127,7 @@ describe('the right to decide an approval', () => {
   const matrix = deciders.flatMap((minRole) => roles.map((role) => ({ minRole, role })));
 
   it.each(matrix)(
-    'depends on the role: $role decides, $minRole is required',
+    'depends on the role: the decider has role $role, and the approval requires role $minRole',
     async ({ minRole, role }) => {
       const { id } = await desk.request({ tool: `needs.${minRole}` });
       const scope = role === 'gateway' ? 'gateway' : 'tenant';
@@ -159,7 +159,7 @@ describe('the right to decide an approval', () => {
     },
   );
 
-  it('is denied to the requesting agent: by id, by name as a principal, and with a key bound to the agent', async () => {
+  it('is denied to the requesting agent, identified by its id, by its name as a principal, or by a key bound to the agent', async () => {
     const { id } = await desk.request();
     const { api } = desk.gateway;
     const keys = await Promise.all([
@@ -175,7 +175,7 @@ describe('the right to decide an approval', () => {
     }
   });
 
-  it('is denied to the requesting user under the address in the directory', async () => {
+  it('is denied to the requesting user, identified by the user’s address in the directory', async () => {
     const { services } = desk.gateway;
     const users = await startApi(userRoutes(services), services, { limits: roomyLimits });
     const owner = await users.client();
@@ -187,7 +187,7 @@ describe('the right to decide an approval', () => {
     expect(await decide(id, { action: 'approve' }, key)).toMatchObject({ status: 403 });
   });
 
-  it('counts once for a person with two keys and two spellings of the name', async () => {
+  it('gives only one vote to a person with two keys and two spellings of the name', async () => {
     const { id } = await desk.request({ tool: 'two' });
     const { api } = desk.gateway;
     const first = await api.key({ role: 'approver', principal: 'anna' });
@@ -270,8 +270,8 @@ describe('the lifetime of an approval request', () => {
   });
 });
 
-describe('one approval', () => {
-  it('shows proposed, approved and effective arguments to deciders', async () => {
+describe('reading one approval', () => {
+  it('returns the proposed and the effective arguments to deciders only', async () => {
     const { id } = await desk.request({ args: { amount: 40 } });
     await desk.decide(id, { action: 'modify', modified_args: { amount: 25 } });
     const shown = await desk.anna.call(getApproval, { params: { id } });
@@ -289,7 +289,7 @@ describe('one approval', () => {
     expect(seen).not.toHaveProperty('effective_args');
   });
 
-  it('is not found if it does not exist or belongs to another tenant', async () => {
+  it('returns approval.not_found if the approval does not exist or belongs to another tenant', async () => {
     const { id } = await desk.request();
     const stranger = await desk.gateway.as({ tenantId: 'other' });
     const theirs = await refusalOf(stranger.call(getApproval, { params: { id } }));

@@ -27,7 +27,7 @@ async function granted(asked: ReturnType<typeof wire>, grant: JsonObject): Promi
 }
 
 describe('the denial of an action by a human', () => {
-  it('prevails over a standing grant for any arguments, but not over a later approval', async () => {
+  it('prevails over a standing grant that covers any arguments, but not over a later approval of the same action', async () => {
     const asked = wire({ amount: 22 });
     const request = await ask(asked);
     await desk.decide(Number(request.approval_request_id), { action: 'deny' });

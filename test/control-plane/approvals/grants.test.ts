@@ -95,7 +95,7 @@ describe('the grant of an approval', () => {
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'approval.invalid' });
   });
 
-  it('is refused for a hash whose ledger row is not an approval', async () => {
+  it('is refused if the passport’s hash belongs to a ledger row that is not an approval', async () => {
     const { asked, id } = await request();
     const event = await gateway.services.db.evidenceRow.findFirstOrThrow({
       where: { type: 'decision', chainId: `agent:${desk.agentId}` },

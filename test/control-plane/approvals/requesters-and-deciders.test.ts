@@ -77,7 +77,7 @@ describe('the requester of an action', () => {
     expect((await decide(id, other)).status).toBe('approved');
   });
 
-  it('cannot decide a pending approval after requesting the same action', async () => {
+  it('cannot decide an approval that someone else requested earlier for the same action', async () => {
     const one = action('refund');
     const id = await ask(await agentKey(), one);
     const dora = await api.client({ role: 'admin', principal: 'dora' });
@@ -103,14 +103,14 @@ describe('the requester of an action', () => {
     expect((await decide(theirs, bob)).status).toBe('approved');
   });
 
-  it('cannot be removed from an approval in the database', async () => {
+  it('cannot be removed from the approval’s row in the database', async () => {
     const dora = await api.client({ role: 'admin', principal: 'dora' });
     const id = await ask(dora);
     await services.pool.query(`update approval set requested_by = '{}' where id = $1`, [id]);
     expect((await refusalOf(decide(id, dora))).code).toBe('integrity.forged_row');
   });
 
-  it('is only the agent if the request uses the agent’s key; the creator of this key may decide', async () => {
+  it('is the agent alone if the request uses the agent’s key; the creator of the key may decide', async () => {
     const id = await ask(await agentKey());
     expect((await decide(id, alice)).status).toBe('approved');
   });
@@ -176,7 +176,7 @@ describe('a user who must authenticate again', () => {
     ['the user', { role: 'developer', principal: 'User-1' }, true],
     ['a holder of the attestation permission', { role: 'admin', principal: 'adam' }, true],
   ] as const)(
-    'counts as authenticated only if an entitled person issues the new passport: %s',
+    'counts as authenticated only if an entitled person issues the new passport; the issuer is %s',
     async (_who, holder, isThere) => {
       const anna = await api.client({ role: 'approver', principal: 'anna' });
       const bot = await agentKey();

@@ -53,7 +53,7 @@ async function granted(asked: Asked & { readonly resource: string }, grant: Json
 const revoke = (id: number) => desk.anna.call(revokeGrant, { params: { id } });
 
 describe('a standing grant', () => {
-  it('allows the same action for its number of uses; then an approval is required again', async () => {
+  it('allows the same action until its uses are exhausted; then an approval is required again', async () => {
     const asked = wire({ amount: 1 });
     const { id, decided } = await granted(asked, { uses: 3 });
     expect(decided.grant).toMatchObject({
@@ -88,7 +88,7 @@ describe('a standing grant', () => {
     ]);
   });
 
-  it('allows exactly its number of uses to concurrent requests', async () => {
+  it('allows exactly as many concurrent requests as it has uses', async () => {
     const asked = wire({ amount: 3 });
     await granted(asked, { uses: 7 });
     const answers = await Promise.all(Array.from({ length: 40 }, () => ask(asked)));
@@ -96,7 +96,7 @@ describe('a standing grant', () => {
     expect(answers.filter(({ decision }) => decision === 'require_approval')).toHaveLength(33);
   });
 
-  it('of scope tool covers other arguments and resources, but no other tool, user or agent', async () => {
+  it('covers any arguments and resources if its scope is tool, but no other tool, user or agent', async () => {
     const { id } = await granted(wire({ amount: 4 }, { user_id: 'carl' }), {
       uses: 20,
       scope: 'tool',
@@ -117,7 +117,7 @@ describe('a standing grant', () => {
     await revoke(id);
   });
 
-  it('of scope tool does not cover arguments that require a higher role or an approval for each call', async () => {
+  it('does not cover arguments that require a higher role or an approval for each call, even if its scope is tool', async () => {
     const { id } = await granted(wire({ amount: 7 }), { uses: 20, scope: 'tool' });
     expect((await ask(wire({ amount: 8 }))).decision).toBe('allow');
     expect((await ask(wire({ amount: 1_001 }))).decision).toBe('require_approval');
@@ -186,7 +186,7 @@ describe('a standing grant', () => {
     expect((await ask(asked)).decision).not.toBe('allow');
   });
 
-  it('has the narrower of the terms that two deciders requested', async () => {
+  it('has the narrower terms if two deciders requested different terms', async () => {
     const answer = await ask({ tool: 'four', resource: 'r:1', args: {} });
     const id = Number(answer.approval_request_id);
     const first = { action: 'approve', grant: { uses: 9, scope: 'tool' } } as Act;
@@ -204,8 +204,8 @@ describe('requesting a standing grant', () => {
     ['more uses than the rule allows', { tool: 'exact', resource: 'r:1' }, { uses: 4 }],
     ['more time than the rule allows', { tool: 'exact', resource: 'r:1' }, { ttl_seconds: 3_601 }],
     ['a scope that the rule does not allow', { tool: 'exact', resource: 'r:1' }, { scope: 'tool' }],
-    ['a rule that allows none', { tool: 'refund', resource: 'r:1' }, { uses: 2 }],
-    ['two rules of which one allows none', wire({ amount: 20_000 }), { uses: 2 }],
+    ['a rule that allows no standing grant', { tool: 'refund', resource: 'r:1' }, { uses: 2 }],
+    ['two rules, one of which allows no standing grant', wire({ amount: 20_000 }), { uses: 2 }],
   ];
   it.each(refusals)(
     'is refused with 403 and leaves the approval pending: %s',
@@ -248,7 +248,7 @@ describe('requesting a standing grant', () => {
     expect((await desk.decide(id, body)).grant).toMatchObject({ uses: 2 });
   });
 
-  it('is refused in a decision other than approve', async () => {
+  it('is refused if the decision is not approve', async () => {
     const { id } = await desk.request({ tool: 'wire' });
     const grant = { uses: 2 };
     for (const act of [

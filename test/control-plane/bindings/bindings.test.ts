@@ -56,7 +56,7 @@ describe('a binding', () => {
     expect(events.map(({ type }) => type)).toEqual(['binding.written', 'binding.removed']);
   });
 
-  it('of another tenant is invisible and does not conflict', async () => {
+  it('is invisible to other tenants and does not conflict with their bindings', async () => {
     await put('t4', 'refunds', http());
     expect(await list('t5')).toEqual([]);
     expect((await put('t5', 'mine', http())).status).toBe(200);
@@ -122,7 +122,7 @@ describe('bindings that cover the same calls', () => {
     }
   });
 
-  it('are refused, all but one, if they are stored concurrently', async () => {
+  it('are refused except for one if they are stored concurrently', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => put('race', `b${index}`, http())),
     );

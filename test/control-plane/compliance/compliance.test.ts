@@ -63,17 +63,20 @@ describe('a tenant without deviations', () => {
   });
 });
 
-describe('a control', () => {
-  it.each(damages)('$control fails with $reason if $how', async ({ control, reason, sql }) => {
-    const found = await stage.damaged(sql(), () => stage.control(control));
-    expect(reasonsOf(found)).toContain(reason);
-    expect(found.status).toBe('fail');
-    const finding = found.findings.find((one) => one.reason === reason);
-    nextSteps.push(finding?.next_step ?? '');
-    expect(found.next_step).toBe(found.findings[0]?.next_step);
-  });
+describe('the compliance controls', () => {
+  it.each(damages)(
+    'control $control fails with $reason if $how',
+    async ({ control, reason, sql }) => {
+      const found = await stage.damaged(sql(), () => stage.control(control));
+      expect(reasonsOf(found)).toContain(reason);
+      expect(found.status).toBe('fail');
+      const finding = found.findings.find((one) => one.reason === reason);
+      nextSteps.push(finding?.next_step ?? '');
+      expect(found.next_step).toBe(found.findings[0]?.next_step);
+    },
+  );
 
-  it('names only existing operations in its next steps', () => {
+  it('name only existing operations in their next steps', () => {
     const known = new Set(
       allRoutes(stage.gateway.services).map(
         ({ operation }) => `${operation.method} ${operation.path}`,
@@ -85,7 +88,7 @@ describe('a control', () => {
     expect(named.length).toBeGreaterThan(10);
   });
 
-  it('CC-1 passes if a kill switch forces a tenant in monitor to enforce', async () => {
+  it('control CC-1 passes if the tenant’s mode is monitor and a kill switch forces mode enforce', async () => {
     const look = () => stage.control('CC-1');
     const tampered = () => stage.damaged(["update tenant set mode = 'monitor'"], look);
     const whileArmed = async (body: {
@@ -107,7 +110,7 @@ describe('a control', () => {
     expect(await whileArmed(forOneTool)).toEqual(insufficientForce);
   });
 
-  it('has a test for every documented reason to fail', () => {
+  it('have a test for every documented reason to fail', () => {
     const made = new Set([...damages.map(({ reason }) => reason), ...elsewhere]);
     expect(
       Object.values(controlReasons)
@@ -124,7 +127,7 @@ describe('a control', () => {
     ['CC-5', 'tool_version'],
     ['CC-6', 'kill_switch'],
   ] as const)(
-    '%s fails if its check throws an error, and the other controls are reported',
+    'control %s fails if its check throws an error; the report still contains the other controls',
     async (id, table) => {
       const { pool } = stage.gateway.services;
       await pool.query(`alter table ${table} rename to away`);
@@ -140,7 +143,7 @@ describe('a control', () => {
     },
   );
 
-  it('other than CC-4 fails with insufficient_evidence for a tenant without data', async () => {
+  it('except CC-4 fail with insufficient_evidence for a tenant without data', async () => {
     const { services } = stage.gateway;
     const client = await stage.api.client(await stage.api.key({ tenantId: 'other' }));
     // As publishing to sidecars does.
@@ -155,7 +158,7 @@ describe('a control', () => {
     expect(reasonsOf({ findings: found })).toEqual(['insufficient_evidence']);
   });
 
-  it('CC-4 fails for a tenant with development keys, and for no other tenant', async () => {
+  it('control CC-4 fails only for the tenant that has development keys', async () => {
     const { services } = stage.gateway;
     const devKeys = 'apk_dev-key-one=default:owner:tenant';
     const configured = { ...services, config: { ...services.config, devKeys } };
@@ -185,7 +188,7 @@ describe('a ledger that is too long to be verified at once', () => {
     expect((await state()).reasons).toEqual([]);
   });
 
-  it('is reported as stale if too many events were sealed since the verification, or if the last complete verification is too old', async () => {
+  it('is reported as stale if too many events were sealed since the last verification, or if the last complete verification is too old', async () => {
     const { services } = stage.gateway;
     await verifyChain(services, 'default');
     for (let asked = 0; asked < 5; asked++) await stage.ask();

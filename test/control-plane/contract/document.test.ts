@@ -134,15 +134,15 @@ const requests = operations.flatMap(({ operationId, parameters = [], requestBody
   ),
 ]);
 
-describe('the schema of a request', () => {
-  it.each(requests)('of %s is closed and bounded in every field', (at, schema) => {
+describe('the request schema', () => {
+  it.each(requests)('of the part "%s" is closed and bounded in every field', (at, schema) => {
     const problems = [...within(schema, at)].flatMap(([place, one]) => problemOf(place, one) ?? []);
     const where = [...within(schema, at)].filter(([place, one]) => problemOf(place, one));
     expect(where.map(([place]) => place).map((place, n) => `${place} ${problems[n]}`)).toEqual([]);
   });
 
   it.each(requests)(
-    'of %s has no pattern that regular expression engines interpret differently',
+    'of the part "%s" has no pattern that regular expression engines interpret differently',
     (at, schema) => {
       const patterns = [...within(schema, at)].flatMap(([, { pattern }]) => pattern ?? []);
       expect(patterns.filter((pattern) => /\\[dDwW]|\\p\{/.test(pattern))).toEqual([]);
@@ -150,7 +150,7 @@ describe('the schema of a request', () => {
     },
   );
 
-  it.each(requests)('of %s has a pattern for each id', (at, schema) => {
+  it.each(requests)('of the part "%s" has a pattern for each id', (at, schema) => {
     const ids = [...within(schema, at)].filter(
       ([place, { type }]) => /(^|[._:])id$|_id$/.test(place) && type === 'string',
     );

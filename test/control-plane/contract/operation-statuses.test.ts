@@ -79,7 +79,7 @@ describe('the API contract', () => {
     expect(contractRows.filter((row) => find(row) === undefined)).toEqual([]);
   });
 
-  it('has no test cases for operations that it does not contain', () => {
+  it('contains every operation that has test cases here', () => {
     const names = contractRows.map(({ name }) => name);
     expect(Object.keys(special).filter((name) => !names.includes(name))).toEqual([]);
   });

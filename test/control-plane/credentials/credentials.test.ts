@@ -129,7 +129,7 @@ describe('a stored credential', () => {
     expect(await credentialsOfAgent(services, 't1', payer)).toEqual([]);
   });
 
-  it('is published to sidecars that lose the credential because its tools change', async () => {
+  it('is published again to the sidecars that lose it when its bound tools change', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 't6', name: 'payer', capabilities: ['payments.refund'] },
     });
@@ -150,12 +150,12 @@ describe('a stored credential', () => {
   });
 });
 
-describe('a removed credential', () => {
+describe('removing a credential', () => {
   const remove = async (tenantId: string, id: unknown, role: 'owner' | 'developer' = 'owner') =>
     api.send('DELETE', `/api/v1/credentials/${id}`, { key: await api.key({ tenantId, role }) });
   const call = { tool: 'payments.refund', host: 'api.payments.example' };
 
-  it('is deleted together with its secret, is added to no call, and the removal is recorded', async () => {
+  it('deletes the credential and its secret, and is recorded; the credential is no longer added to calls', async () => {
     const { body: stored } = await store('r1', body());
     const removed = await remove('r1', stored?.id);
     expect([removed.status, removed.body]).toEqual([
@@ -173,7 +173,7 @@ describe('a removed credential', () => {
     });
   });
 
-  it('is not found by a second removal, by another tenant, or under an unknown id', async () => {
+  it('returns 404 for a credential that is already removed, belongs to another tenant or does not exist', async () => {
     const { body: stored } = await store('r2', body());
     const answers = [await remove('r1', stored?.id), await remove('r2', 'cred_none')];
     await remove('r2', stored?.id);
@@ -185,13 +185,13 @@ describe('a removed credential', () => {
     expect(events.filter(({ type }) => type === 'credential.removed')).toHaveLength(1);
   });
 
-  it('can be removed only with the permission to store credentials', async () => {
+  it('requires the permission to store credentials', async () => {
     const { body: stored } = await store('r3', body());
     expect((await remove('r3', stored?.id, 'developer')).status).toBe(403);
     expect(await services.db.credential.count({ where: { tenantId: 'r3' } })).toBe(1);
   });
 
-  it('frees its name for a new credential with another id and version 1', async () => {
+  it('frees the name for a new credential, which gets a new id and version 1', async () => {
     const { body: first } = await store('r4', body());
     await store('r4', body());
     await remove('r4', first?.id);
@@ -201,14 +201,14 @@ describe('a removed credential', () => {
     expect(await credentialForCall(services, 'r4', call)).toMatchObject({ secret: 'sk_new' });
   });
 
-  it('is replaced in its calls by the credential that is next in order of name', async () => {
+  it('makes calls use the next matching credential in order of name', async () => {
     const { body: first } = await store('r5', body());
     await store('r5', body({ name: 'payments-2', secret: 'sk_next' }));
     await remove('r5', first?.id);
     expect(await credentialForCall(services, 'r5', call)).toMatchObject({ secret: 'sk_next' });
   });
 
-  it('is deleted by the sidecars that store it, like a replaced version', async () => {
+  it('publishes a new credentials version, without the credential, to the sidecars that store it', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 'r6', name: 'payer', capabilities: ['payments.refund'] },
     });
@@ -235,7 +235,7 @@ describe('a removed credential', () => {
     expect(await credentialsOfAgent(services, 'r6', agentId)).toEqual([]);
   });
 
-  it('is never followed by a credentials version that sidecars already have, whatever is stored next', async () => {
+  it('never leads to a credentials version that sidecars already have, whichever credential is stored next', async () => {
     const { body: old } = await store('r7', body({ name: 'old' }));
     for (let count = 0; count < 4; count++) await store('r7', body({ name: 'old' }));
     await store('r7', body({ name: 'kept' }));
@@ -285,11 +285,11 @@ describe('a malformed credential', () => {
   });
 
   it.each<[string, object]>([
-    ['bound to no host', body({ bind: { tools: ['a'], hosts: [] } })],
-    ['bound to no tool', body({ bind: { tools: [], hosts: ['a.example'] } })],
-    ['without a secret', body({ secret: '' })],
-    ['with a field that does not exist', body({ secrte: 'x' })],
-  ])('is refused if it is %s', async (_what, wanted) => {
+    ['is bound to no host', body({ bind: { tools: ['a'], hosts: [] } })],
+    ['is bound to no tool', body({ bind: { tools: [], hosts: ['a.example'] } })],
+    ['has no secret', body({ secret: '' })],
+    ['has an unknown field', body({ secrte: 'x' })],
+  ])('is refused if it %s', async (_what, wanted) => {
     const answer = await store('wrong', wanted);
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'args.schema_invalid']);
     expect(answer.text).not.toContain('hunter2');

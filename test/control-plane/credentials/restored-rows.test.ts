@@ -187,7 +187,7 @@ it('a credential that was renamed in the database is refused, because the name o
   await remove(id);
 });
 
-it('a removal is effective while its event waits to be sealed, and a forged removal is not', async () => {
+it('the removal of a credential takes effect before its event is sealed; a forged removal has no effect', async () => {
   const { db, ledger, guard, vault, clock } = stage.services;
   const { id } = await store('a-waiting');
   const row = await db.credential.findUniqueOrThrow({ where: { id } });

@@ -37,29 +37,35 @@ async function store({
   return (await gateway.owner.call(storeCredential, { body })).warnings;
 }
 
-it('a credential for a bound tool and host is stored without a warning, and so is its next version', async () => {
+it('a credential for a bound tool and host is stored without a warning, as is its next version', async () => {
   expect([await store({}), await store({})]).toEqual([undefined, undefined]);
 });
 
 it.each([
   ['payment.*', 'payments.*'],
   ['payments.refnd', 'payments.refund'],
-])('warns that the tool %s matches no known tool, and suggests %s', async (tool, nearest) => {
-  expect(await store({ tools: [tool] })).toEqual([
-    `bind.tools: "${tool}" matches no tool that is registered, bound or was called before; did you mean "${nearest}"?`,
-  ]);
-});
+])(
+  'storing a credential warns that the tool %s matches no known tool, and suggests %s',
+  async (tool, nearest) => {
+    expect(await store({ tools: [tool] })).toEqual([
+      `bind.tools: "${tool}" matches no tool that is registered, bound or was called before; did you mean "${nearest}"?`,
+    ]);
+  },
+);
 
 it.each([
   ['localhost', 'localhost:9000'],
   ['127.0.0.1:9099', 'localhost:9100'],
   ['apy.example', 'api.example'],
   ['api.example:8443', 'api.example'],
-])('warns that no binding has the host %s, and suggests %s', async (host, nearest) => {
-  expect(await store({ hosts: [host] })).toEqual([
-    `bind.hosts: no binding has the host "${host}"; did you mean "${nearest}"?`,
-  ]);
-});
+])(
+  'storing a credential warns that no binding has the host %s, and suggests %s',
+  async (host, nearest) => {
+    expect(await store({ hosts: [host] })).toEqual([
+      `bind.hosts: no binding has the host "${host}"; did you mean "${nearest}"?`,
+    ]);
+  },
+);
 
 it('a credential for an unknown host gets no suggestion if no known host is similar', async () => {
   expect(await store({ hosts: ['nowhere.test'] })).toEqual([
@@ -67,13 +73,13 @@ it('a credential for an unknown host gets no suggestion if no known host is simi
   ]);
 });
 
-it('warns of a passthrough host, because no credential is added there', async () => {
+it('storing a credential warns if its host is a passthrough host, because credentials are not added there', async () => {
   expect(await store({ hosts: ['mirror.example'] })).toEqual([
     expect.stringContaining('"mirror.example" is passed through'),
   ]);
 });
 
-it('warns of another credential for the same tool and host, and names the credential that is used', async () => {
+it('storing a credential warns if another credential has the same tool and host, and names the one that is used', async () => {
   await store({});
   const call = { tool: 'payments.refund', host: 'localhost:9000' };
   const used = async () => {
@@ -100,7 +106,7 @@ it('warns of another credential for the same tool and host, and names the creden
   expect(await store({ name: 'other-tools', tools: ['mcp.crm.*'] })).toBe(undefined);
 });
 
-it('returns a bounded list of warnings', async () => {
+it('storing a credential returns a bounded list of warnings', async () => {
   const hosts = Array.from({ length: 100 }, (_, at) => `h${at}.nowhere.test`);
   const warnings = await store({ hosts });
   expect(warnings).toHaveLength(21);

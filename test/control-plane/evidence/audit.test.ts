@@ -84,7 +84,7 @@ describe('the audit trail', () => {
     }
   });
 
-  it('accepts every filter of events', async () => {
+  it('accepts the same filters as the list of events', async () => {
     const { list } = await aLedger([
       change(),
       change({ type: 'key.created', chain_id: 'keys:api' }),
@@ -175,7 +175,7 @@ describe('the audit trail', () => {
   });
 
   it.each(['limit=0', 'cursor=x', 'from=yesterday', 'tool=', 'nobody=1'])(
-    'refuses %s',
+    'refuses the query %s',
     async (query) => {
       const { get } = await aLedger([]);
       const { status } = await get('', Object.fromEntries(new URLSearchParams(query)));
@@ -188,7 +188,7 @@ describe('an export of the audit trail', () => {
   const odd = '=cmd|\'/c calc\'!A1,"q"\n<b>*|';
 
   it.each(['json', 'csv', 'md'])(
-    'verifies as %s, and fails to verify if one byte changes',
+    'in the format %s passes verification, and fails verification if one byte changes',
     async (format) => {
       const { get, keys } = await aLedger([
         change({ data: { by: odd } }),
@@ -259,7 +259,7 @@ describe('an export of the audit trail', () => {
     expect((await list()).events).toHaveLength(1);
   });
 
-  it('does not verify with a signature of another purpose or with another serialisation', async () => {
+  it('fails verification if it was signed with a key of another purpose or serialised differently', async () => {
     const key = generateSigningKey('ES256');
     const keys = verificationKeys([key.publicJwk]);
     const write = (value: object) => Buffer.from(`${canonicalJson(value)}\n`);

@@ -67,7 +67,7 @@ async function all(given: Readonly<Record<string, string>>): Promise<number[]> {
 }
 
 describe('listing events', () => {
-  it('returns the sealed events: without the link fields, the JCS form of an event is the hashed text', async () => {
+  it('returns the sealed events; the JCS form of an event without its link fields is the text that was hashed', async () => {
     const page = await list({ limit: '3' });
     for (const [index, shown] of page.events.entries()) {
       const { prev_hash, event_hash, sealed_at, cursor, ...sealed } = shown;
@@ -138,7 +138,7 @@ describe('listing events', () => {
     expect((await list({}, 'nobody')).events).toEqual([]);
   });
 
-  it('finds events by time of occurrence, in any order of arrival', async () => {
+  it('finds events by time of occurrence, whatever their order of arrival', async () => {
     const minutes = fc.array(fc.integer({ min: 0, max: 59 }), { minLength: 1, maxLength: 30 });
     let tenants = 0;
     await fc.assert(
@@ -172,7 +172,7 @@ describe('listing events', () => {
     expect((await list({ tool }, 'long')).events).toMatchObject([{ tool }]);
   });
 
-  it('neither skips nor repeats events during writes', async () => {
+  it('neither skips nor repeats events while new events are written', async () => {
     const tenantId = 'busy';
     const { signingKeys } = ledger;
     const second = await openLedger({ databaseUrl: database.url, signingKeys });

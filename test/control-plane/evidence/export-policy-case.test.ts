@@ -53,7 +53,7 @@ const policy = {
 
 describe('the export of a stored decision as a policy case', () => {
   it.each(['pay', 'shell', 'refund', 'mail', 'unheard.of'])(
-    'has the same outcome for %s when the published policies evaluate it again',
+    'states the same outcome for the tool %s as a new evaluation by the published policies',
     async (tool) => {
       const { evidence_event_id: id } = await stage.ask({ tool });
       const answer = await get(String(id));
@@ -103,7 +103,7 @@ describe('the export of a stored decision as a policy case', () => {
     expect(json.body).toEqual(parse(yaml.text) as JsonObject);
   });
 
-  it('states if policies were not evaluated', async () => {
+  it('states that policies were not evaluated if the decision was made without them', async () => {
     const { body } = await stage.gateway.post('/v1/actions/preflight', {
       ...stage.action(),
       passport: 'nonsense',

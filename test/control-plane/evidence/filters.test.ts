@@ -53,9 +53,9 @@ it('a time in any time zone that exists is accepted in a time filter', async () 
   }
 });
 
-describe('the filter decision', () => {
+describe('the filter parameter `decision`', () => {
   it.each(['events', 'stream', 'export'])(
-    'refuses an unknown value and lists the accepted values: /v1/evidence/%s',
+    'is refused with an unknown value, and the error lists the accepted values: /v1/evidence/%s',
     async (name) => {
       const path = `/api/v1/evidence/${name}?decision=dney`;
       const answer = await api.send('GET', path, { key });
@@ -66,7 +66,7 @@ describe('the filter decision', () => {
     },
   );
 
-  it.each([...decisions, ...approvalActions])('accepts the decision %s', async (decision) => {
+  it.each([...decisions, ...approvalActions])('accepts the value %s', async (decision) => {
     const path = `/api/v1/evidence/events?decision=${decision}`;
     expect((await api.send('GET', path, { key })).status).toBe(200);
   });
@@ -74,7 +74,7 @@ describe('the filter decision', () => {
 
 describe('a number in a path or query', () => {
   it.each(['0x1', '1e0', '%201', '1.0', '+1', '01', '-1', '2147483648', '9223372036854775808'])(
-    'is refused unless it is a plain decimal number in the valid range: %s',
+    'is refused in a path unless it is a plain decimal number in the valid range: %s',
     async (id) => {
       const policy = await api.send('GET', `/api/v1/policies/${id}`, { key });
       expect(policy).toMatchObject({ status: 400, body: { reason_code: 'request.invalid' } });
@@ -85,7 +85,7 @@ describe('a number in a path or query', () => {
   );
 
   it.each(['limit=1e2', 'limit=0x10', 'limit=', 'limit=0', 'limit=1001', 'cursor=1e3', 'cursor=0'])(
-    'is refused if it is malformed: %s',
+    'is refused in a query if it is malformed or out of range: %s',
     async (query) => {
       expect((await api.send('GET', `/api/v1/approvals?${query}`, { key })).status).toBe(400);
     },

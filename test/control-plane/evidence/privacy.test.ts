@@ -87,7 +87,7 @@ describe('the stored form of arguments', () => {
     expect((await stage.sealed(id)).event.data).not.toHaveProperty('args_kept_digest');
   });
 
-  it('consists of redacted values, encrypted and outside the ledger, if the tenant enables this', async () => {
+  it('consists of redacted values, encrypted and outside the ledger, if the tenant enables the storage of values', async () => {
     await settings('redacted', ['memo']);
     const args = { amount: 5, memo: 'divorce', to: 'dana@customer.example', note: 'Quarterly' };
     const id = await decided({ args });
@@ -126,7 +126,7 @@ describe('the stored form of arguments', () => {
     expect(await refusalOf(kept(one))).toMatchObject({ code: 'credential.unreadable' });
   });
 
-  it('is separate for each tenant, and so is the setting that selects it', async () => {
+  it('is separate for each tenant, as is the setting that selects the form', async () => {
     await settings('redacted');
     const id = await decided();
     await settings('digest');
@@ -263,7 +263,7 @@ describe('erasing the arguments of all calls', () => {
     await verified();
   });
 
-  it('of one user also erases the arguments shown to deciders, after the approval is closed, and the user’s address', async () => {
+  it('of one user also erases the user’s address and, once an approval is closed, the arguments shown to its deciders', async () => {
     const { db, clock } = stage.gateway.services;
     await owner.call(putUser, {
       params: { id: 'shown' },

@@ -116,7 +116,7 @@ describe('the evidence statistics', () => {
     expect(tools.totals[0]).toEqual({ key: 'tool.1002', events: 2, decisions: 2 });
   });
 
-  it('measure approvals from the request to the decision', async () => {
+  it('measure the duration of approvals from the request to the decision', async () => {
     const { post, services, publish, agent, api: desk } = gateway;
     await publish(
       rule('require_approval', 'ask'),

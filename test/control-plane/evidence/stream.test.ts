@@ -250,8 +250,8 @@ function defined(given: object): Record<string, string> {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-describe('an open event stream', () => {
-  it('sends keep-alives with its position, so that a client without events resumes without loss', async () => {
+describe('a connection to the event stream', () => {
+  it('sends keep-alives with its position, so that a client that received no events can resume without loss', async () => {
     const { follow, seal } = await aTenant();
     await seal(2);
     const rare = await follow({ query: { tool: 'rare' } });
@@ -321,7 +321,7 @@ describe('an open event stream', () => {
     expect(follower.end).toBe('ended');
   });
 
-  it('of a client that does not read delays no other client, and no event is lost', async () => {
+  it('delays no other client if its own client does not read, and no event is lost', async () => {
     const { follow, seal } = await aTenant();
     const slow = await follow();
     const quick = await follow();
@@ -338,7 +338,7 @@ describe('an open event stream', () => {
     expect(idsOf(slow)).toEqual(ids);
   });
 
-  it('is refused above the limit of streams, and frees its slot when it ends', async () => {
+  it('is refused if the limit of streams is reached; a connection that ends frees its slot', async () => {
     const { follow, key } = await aTenant();
     const ask = () => api.send('GET', '/api/v1/evidence/stream', { key });
     const followers = await Promise.all(Array.from({ length: 20 }, () => follow()));
@@ -351,7 +351,7 @@ describe('an open event stream', () => {
     await follow();
   });
 
-  it('sends all events, even if they do not fit on one page', async () => {
+  it('sends all events, even if there are too many for one page', async () => {
     const { follow, seal } = await aTenant();
     const follower = await follow();
     const ids = await seal(9, { data: { text: 'x'.repeat(900_000) } });
@@ -374,7 +374,7 @@ describe('an open event stream', () => {
 });
 
 describe('a control plane that shuts down', () => {
-  it('ends its streams cleanly, and clients resume at the next control plane', async () => {
+  it('ends its streams cleanly, and clients resume at another control plane', async () => {
     const { follow, seal } = await aTenant();
     const going = await testServices({
       databaseUrl: database.url,

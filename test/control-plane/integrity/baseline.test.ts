@@ -63,7 +63,7 @@ const signings = async () =>
     ({ type }) => type === 'integrity.rows_signed',
   );
 
-it('a new installation signs no existing rows, even if database rows are removed before the next start', async () => {
+it('a new installation does not sign existing rows at its next start, even if the signing marker and the ledger were deleted', async () => {
   const database = await freshDatabase();
   const key = { SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64') };
   const config = testConfig({ DATABASE_URL: database.url, ...key });

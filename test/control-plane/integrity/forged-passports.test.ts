@@ -21,10 +21,13 @@ describe('a passport is not renewed if its row was changed directly in the datab
 
   it.each([
     [
-      'a later start of its chain of renewals',
+      'a later start time of its chain of renewals',
       `root_issued_at = root_issued_at + interval '1 hour'`,
     ],
-    ['itself as the start of its chain', 'root_issued_at = null, root_jti = null'],
+    [
+      'the passport itself recorded as the start of its chain',
+      'root_issued_at = null, root_jti = null',
+    ],
     ['a removed signature', 'mac = null'],
   ])('%s', async (_what, change) => {
     const { token, claims } = await renew((await issue()).token);
@@ -34,7 +37,7 @@ describe('a passport is not renewed if its row was changed directly in the datab
     await until(async () => (await incidentsOf(services, 'default', forgery)).length === 1);
   });
 
-  it('another kind of passport in the row', async () => {
+  it('a different kind of passport in the row', async () => {
     const { token, claims } = await issue();
     const turn = (kind: string) =>
       services.pool.query('update passport set kind = $1 where jti = $2', [kind, claims.jti]);
@@ -68,7 +71,7 @@ describe('a forged lease row', () => {
     await database.drop();
   });
 
-  it('with a future date is not signed, and a valid lease can still be issued', async () => {
+  it('is not signed if its date is in the future, and a valid lease can still be issued', async () => {
     const stage = await sectionStage(store);
     const lease = async () => passportOf(stage, (await ownSection(stage)).body.lease);
     await stage.running.round();

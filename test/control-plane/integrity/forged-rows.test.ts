@@ -31,7 +31,7 @@ async function expectRefused(forgery: Parameters<typeof forge>[1]): Promise<void
 describe('a row has no effect on decisions if it was changed directly in the database:', () => {
   it.each([
     ['a looser mode of the tenant', `update tenant set mode = 'monitor' where id = 'default'`],
-    ['another name of the tenant', `update tenant set name = 'else' where id = 'default'`],
+    ['a different name of the tenant', `update tenant set name = 'else' where id = 'default'`],
   ])('%s', async (_what, sql) => {
     await expectRefused({ table: 'tenant', id: 'default', sql, ask: stage.decide() });
   });
@@ -45,7 +45,7 @@ describe('a row has no effect on decisions if it was changed directly in the dat
 
   it.each([
     ['wider capabilities', `update agent set capabilities = '{**,x}'`],
-    ['another goal', `update agent set goal = 'whatever the user says'`],
+    ['a different goal', `update agent set goal = 'whatever the user says'`],
     ['no signature at all', `update agent set mac = null`],
   ])('an agent with %s', async (_what, change) => {
     const sql = `${change} where id = ${stage.agentId}`;
@@ -107,9 +107,9 @@ describe('a row has no effect on decisions if it was changed directly in the dat
 
   it.each([
     ['a higher role', `role = 'owner'`],
-    ['another principal', `principal = 'adam'`],
+    ['a different principal', `principal = 'adam'`],
     ['no agent binding', `agent_id = null`],
-    ['another tenant', `tenant_id = 'other'`],
+    ['a different tenant', `tenant_id = 'other'`],
     ['a later expiry', `expires_at = null`],
   ])('an API key with %s', async (_what, change) => {
     const principal = `p${randomBytes(4).toString('hex')}`;
@@ -162,10 +162,10 @@ describe('a row has no effect on decisions if it was changed directly in the dat
   });
 
   it.each([
-    ['acts for another agent', `agent_id = '999'`],
-    ['acts for another user', `user_id = 'ceo'`],
-    ['has another encryption key for credentials', `encryption_jwk = '{"kty":"OKP"}'`],
-    ['has no environment', `environment = 'prod'`],
+    ['was moved to a different agent', `agent_id = '999'`],
+    ['was moved to a different user', `user_id = 'ceo'`],
+    ['got a different encryption key for credentials', `encryption_jwk = '{"kty":"OKP"}'`],
+    ['got a different environment', `environment = 'prod'`],
   ])('a sidecar that %s', async (_what, change) => {
     const sidecar = await enrolledSidecar(stage.gateway, stage.agentId);
     const ask = async () => {
@@ -208,7 +208,7 @@ describe('a row has no effect on decisions if it was changed directly in the dat
     expect(answers).toEqual([unknown, unknown]);
   });
 
-  it('a binding with another host', async () => {
+  it('a binding with a different host', async () => {
     const binding = {
       ...({
         protocol: 'http',
@@ -231,7 +231,7 @@ describe('a row has no effect on decisions if it was changed directly in the dat
   });
 });
 
-describe('an approval has no effect if it was changed directly in the database:', () => {
+describe('a row of an approval has no effect if it was changed directly in the database:', () => {
   const stored = (id: number) => stage.services.db.approval.findUniqueOrThrow({ where: { id } });
 
   it.each([
@@ -240,11 +240,11 @@ describe('an approval has no effect if it was changed directly in the database:'
       `status = 'approved', effective_digest = action_digest`,
     ],
     [
-      'of a lower risk and so needs fewer deciders',
+      'changed to a lower risk, which requires fewer deciders',
       `quorum = 1, risk_tier = 'low', min_role = 'approver', tool = 'x'`,
     ],
-    ['from another user than the requester', `user_id = 'nobody'`],
-    ['described differently to its deciders', `summary = 'Nothing of interest.'`],
+    ['attributed to a user who is not the requester', `user_id = 'nobody'`],
+    ['shown to its deciders with a changed description', `summary = 'Nothing of interest.'`],
   ])('an approval that is %s', async (_what, change) => {
     const { id } = await stage.desk.request({ tool: 'two' });
     const ask = async () => {
@@ -265,7 +265,10 @@ describe('an approval has no effect if it was changed directly in the database:'
   it.each([
     ['marked as unused after it was used', `used_at = null, uses_spent = 0`],
     ['valid for longer than was granted', `grant_expires_at = now() + interval '1 year'`],
-    ['for other arguments', `effective_digest = 'sha256:${'2'.repeat(64)}'`],
+    [
+      'changed to arguments that were not approved',
+      `effective_digest = 'sha256:${'2'.repeat(64)}'`,
+    ],
   ])('a grant that is %s', async (_what, change) => {
     const { desk, post } = stage;
     const { asked, id } = await desk.request();
@@ -289,7 +292,7 @@ describe('an approval has no effect if it was changed directly in the database:'
     ['another tool', '"tool":"[^"]*"', '"tool":"else"'],
     ['another user', '"user_id":"[^"]*"', '"user_id":"ceo"'],
     ['another agent', '"agent_id":"[^"]*"', '"agent_id":"999"'],
-  ])('a decision for %s whose ledger row was inserted as well', async (_what, from, to) => {
+  ])('a decision for %s, even if its ledger row was forged too', async (_what, from, to) => {
     const { desk, services, post } = stage;
     const { asked, id } = await desk.request();
     await desk.decide(id, { action: 'approve' });

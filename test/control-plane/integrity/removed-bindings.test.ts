@@ -59,8 +59,8 @@ function forgedRemoval(name: string, id: string = newId('ev', Date.now())): stri
     values ('default', '${event.id}', '${JSON.stringify(event)}', true)`;
 }
 
-describe('a binding that was deleted in the database', () => {
-  it('denies all actions of the tenant, even if an outbox row that records the removal is forged', async () => {
+describe('the deletion of a binding directly in the database', () => {
+  it('causes the denial of all actions of the tenant, even if an outbox row that records a removal is forged', async () => {
     await put('forged');
     const sql = [forgedRemoval('forged'), `delete from binding where name = 'forged'`];
     expect(await swept(['binding'], ...sql)).toEqual(closed);
@@ -76,7 +76,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('forged');
   });
 
-  it('denies all actions of the tenant, even if a tombstone for the binding is forged', async () => {
+  it('causes the denial of all actions of the tenant, even if a tombstone for the binding is forged', async () => {
     await put('buried');
     const insert = `insert into binding_removal (tenant_id, name, event_id, removed_at, mac)
       values ('default', 'buried', 'ev_x', now(), repeat('a', 64))`;
@@ -85,7 +85,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('buried');
   });
 
-  it('denies all actions of the tenant, even if the tombstone of an earlier removal is restored', async () => {
+  it('causes the denial of all actions of the tenant, even if the tombstone of an earlier removal is restored', async () => {
     const { pool } = gateway.services;
     await put('again');
     await remove('again');
@@ -99,7 +99,7 @@ describe('a binding that was deleted in the database', () => {
     await pool.query('drop table earlier');
   });
 
-  it('denies all actions of the tenant, even if an earlier tombstone is restored and the event of its removal is forged', async () => {
+  it('causes the denial of all actions of the tenant, even if an earlier tombstone is restored and a removal event is forged', async () => {
     const { pool } = gateway.services;
     await put('anew');
     await remove('anew');
@@ -120,7 +120,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('anew');
   });
 
-  it('denies all actions of the tenant, even if an earlier tombstone and the outbox row of its event are restored unchanged', async () => {
+  it('causes the denial of all actions of the tenant, even if an earlier tombstone and the outbox row of its event are restored unchanged', async () => {
     const { pool } = gateway.services;
     await pool.query(`create table seen as table event_outbox;
       create function see() returns trigger language plpgsql as
@@ -143,7 +143,7 @@ describe('a binding that was deleted in the database', () => {
     await remove('replayed');
   });
 
-  it('is never published as removed, even if the version of the section is raised', async () => {
+  it('is never published to sidecars, even if the version of the bindings section is raised', async () => {
     const { pool, publisher, bus } = gateway.services;
     await put('published');
     publisher.nudge();
@@ -193,22 +193,25 @@ describe('a kill switch that is deactivated directly in the database', () => {
     ['expired', (id: string) => `update kill_switch set expires_at = now() where id = '${id}'`],
     ['moved', (id: string) => `update kill_switch set agent_id = '0' where id = '${id}'`],
     ['deleted', (id: string) => `delete from kill_switch where id = '${id}'`],
-  ])('blocks the next decision before any sweep if it was %s', async (_what, sql) => {
-    const { pool } = gateway.services;
-    for (const isKnown of [false, true]) {
-      const id = await arm();
-      // Either known to the process from a sweep, or only recorded in the ledger since.
-      if (isKnown) await sweepRows(gateway.services);
-      expect(await decide()).toBe('runtime.kill_switch');
-      await pool.query('create table kept as table kill_switch');
-      await pool.query(sql(id));
-      expect(await decide()).toBe('integrity.forged_row');
-      await pool.query('delete from kill_switch; insert into kill_switch table kept');
-      await pool.query('drop table kept');
-      await gateway.owner.call(disarmKillSwitch, { params: { id } });
-      expect(await decide()).toBe('test.allow');
-    }
-  });
+  ])(
+    'causes the next decision to be denied, without waiting for a sweep, if it was %s',
+    async (_what, sql) => {
+      const { pool } = gateway.services;
+      for (const isKnown of [false, true]) {
+        const id = await arm();
+        // Either known to the process from a sweep, or only recorded in the ledger since.
+        if (isKnown) await sweepRows(gateway.services);
+        expect(await decide()).toBe('runtime.kill_switch');
+        await pool.query('create table kept as table kill_switch');
+        await pool.query(sql(id));
+        expect(await decide()).toBe('integrity.forged_row');
+        await pool.query('delete from kill_switch; insert into kill_switch table kept');
+        await pool.query('drop table kept');
+        await gateway.owner.call(disarmKillSwitch, { params: { id } });
+        expect(await decide()).toBe('test.allow');
+      }
+    },
+  );
 });
 
 describe('the outbox and the binding tombstones of an older version', () => {

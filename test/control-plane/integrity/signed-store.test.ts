@@ -65,7 +65,7 @@ describe('the signed store', () => {
     expect(await accounts().findUnique(unique('sa_once'))).toEqual(revoked);
   });
 
-  it('retires a forged row without signing it, or signs it if requested', async () => {
+  it('retires a forged row without signing it, unless the caller requests a signature', async () => {
     const [, kept] = await oneOfTwoForged(5);
     const [, signed] = await oneOfTwoForged(6);
     const changes = { revokedAt: new Date(services.clock.now()) };

@@ -86,19 +86,19 @@ describe('all actions of a tenant are denied if a writer in the database', () =>
       (id: string) => `update policy set lifecycle = 'draft' where id = ${id}`,
     ],
     [
-      'deleted, with an invalid outbox row added,',
+      'deleted, with an invalid outbox row added',
       (id: string) => `delete from policy where id = ${id};
         insert into event_outbox (tenant_id, event_id, event, dead_lettered)
           values ('default', 'ev_not_${id}', 'binding.removed', true),
                  ('default', 'ev_none_${id}', '{"chain_id":"policy:${id}","type":""}', true)`,
     ],
-  ])('%s a policy that denies', async (_what, sql) => {
+  ])('tampered with a deny policy: %s', async (_what, sql) => {
     await gateway.publish(rule('deny', 'dangerous'));
     const { id } = await gateway.services.db.policy.findFirstOrThrow({ orderBy: { id: 'desc' } });
     expect(await swept('policy', sql(String(id)))).toEqual(closed);
   });
 
-  it('deleted a binding, whose host would otherwise be unbound', async () => {
+  it('deleted a binding (without this check, its host would be treated as unbound)', async () => {
     const body = { protocol: 'passthrough', host: 'bound.example' } as const;
     await gateway.owner.call(putBinding, { params: { name: 'bound' }, body });
     expect(await swept('binding', `delete from binding where name = 'bound'`)).toEqual(closed);
@@ -118,13 +118,13 @@ describe('all actions of a tenant are denied if a writer in the database deletes
     expect(await swept('directory_user', sql)).toEqual(closed);
   });
 
-  it('a tool, which would otherwise be unregistered', async () => {
+  it('a tool (without this check, the tool would be treated as unregistered)', async () => {
     const manifest = { name: 'registered', version: '1.0.0', description: 'A tool' };
     await gateway.owner.call(ingestTool, { body: { manifest } as never });
     expect(await swept('tool', `delete from tool where name = 'registered'`)).toEqual(closed);
   });
 
-  it('the revocation of a passport, which would otherwise be valid again', async () => {
+  it('the revocation of a passport (without this check, the passport would be valid again)', async () => {
     await gateway.owner.call(revokePassport, { body: { jti: 'pp_revoked', reason: 'stolen' } });
     const sql = `delete from passport_revocation where jti = 'pp_revoked'`;
     expect(await swept('passport_revocation', sql)).toEqual(closed);

@@ -183,7 +183,7 @@ describe('a key', () => {
     expect(proofs).toHaveLength(1);
   });
 
-  it('is revoked once by many concurrent requests', async () => {
+  it('is revoked only once if many requests revoke it concurrently', async () => {
     const made = await make({}, { role: 'auditor' });
     const owner = await api.client();
     await Promise.all(
@@ -193,7 +193,7 @@ describe('a key', () => {
     expect(proofs).toHaveLength(1);
   });
 
-  it('of an owner can be revoked only by an owner', async () => {
+  it('with the role owner can be revoked only by an owner', async () => {
     const made = await make({}, { role: 'owner' });
     const admin = await api.client({ role: 'admin' });
     expect(await refusal(admin.call(contract.revokeKey, { body: { id: made.id } }))).toBe(
@@ -208,7 +208,7 @@ describe('a key', () => {
     );
   });
 
-  it('supplied for development works without a checksum', async () => {
+  it('is accepted without a checksum if it was supplied for development', async () => {
     expect((await listWith('apk_dev_owner')).status).toBe(200);
     expect((await listWith('apk_dev_other')).status).toBe(401);
   });

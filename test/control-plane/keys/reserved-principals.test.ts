@@ -18,7 +18,7 @@ afterAll(async () => {
   await services.close();
 });
 
-describe('a principal that resembles an internal principal of Sallyport', () => {
+describe('the check for principals that resemble an internal principal of Sallyport', () => {
   it.each([
     'sidecar:sc_1',
     'Sidecar:sc_1',
@@ -33,7 +33,7 @@ describe('a principal that resembles an internal principal of Sallyport', () => 
     'SERVICE-ACCOUNT:sa_1',
     'service\u00adaccount:sa_1\u202e',
     'service\u2011account:sa_1',
-  ])('is refused: %j', async (principal) => {
+  ])('refuses the principal %j', async (principal) => {
     const owner = await api.client({ role: 'owner' });
     const body = { name: 'x', role: 'approver', principal } as const;
     const error = await refusalOf(owner.call(createKey, { body }));
@@ -42,7 +42,7 @@ describe('a principal that resembles an internal principal of Sallyport', () => 
   });
 
   it.each(['team:payments', 'oidc:https://idp.example/ann', 'sidecars', 'ann'])(
-    'is not detected in %j',
+    'accepts the principal %j',
     async (principal) => {
       expect(isReservedPrincipal(principal)).toBe(false);
       const owner = await api.client({ role: 'owner' });

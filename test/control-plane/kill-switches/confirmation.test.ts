@@ -62,7 +62,7 @@ async function versionInForce(): Promise<number> {
 }
 
 describe('the confirmation of a kill switch by sidecars', () => {
-  it('is expected from nobody if no sidecar is enrolled', async () => {
+  it('is expected from no sidecar if none is enrolled', async () => {
     const { status, body } = await arm({ wait_ms: 10_000 });
     expect([status, body]).toMatchObject([201, { confirmed: [], missing: [], silent: [] }]);
   });

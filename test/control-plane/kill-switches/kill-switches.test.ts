@@ -80,7 +80,7 @@ describe('a kill switch', () => {
     expect(events[0]).toMatchObject({ tool: 'payments.*', data: { by: 'alice' } });
   });
 
-  it('that is disarmed again returns the first result and records no second event', async () => {
+  it('can be disarmed a second time, which returns the first result and records no second event', async () => {
     const armed = await arm('t2', { kind: 'block_tool', tool: 'x' });
     const first = await disarm('t2', armed.body?.id);
     clock.advance(1_000);
@@ -89,7 +89,7 @@ describe('a kill switch', () => {
     expect(types.filter((type) => type === 'kill_switch.disarmed')).toHaveLength(1);
   });
 
-  it('is armed once by repeats with one idempotency key, and a repeat with another payload is refused', async () => {
+  it('is armed once by repeated requests with one idempotency key; a repeated request with a different payload is refused', async () => {
     const body = { kind: 'block_agent', agent_id: agentOf('t3'), idempotency_key: 'once' };
     const answers = await Promise.all([arm('t3', body), arm('t3', body), arm('t3', body)]);
     expect(new Set(answers.map((answer) => answer.body?.id)).size).toBe(1);
@@ -124,7 +124,7 @@ describe('a kill switch', () => {
     ]);
   });
 
-  it('that forces a mode makes the mode of a request stricter, never looser', async () => {
+  it('makes the mode of a request stricter, never looser, if its kind is force_mode', async () => {
     await arm('t7', { kind: 'force_mode', mode: 'warn' });
     expect(await decisionOn('t7', { mode: 'enforce' })).toMatchObject({ mode: 'enforce' });
     await arm('t7', { kind: 'force_mode', mode: 'strict', tool: 'pay' });
@@ -178,7 +178,7 @@ describe('a malformed kill switch', () => {
     expect(await list('t5', '?status=all')).toEqual([]);
   });
 
-  it('gets an error that names the missing field and its type', async () => {
+  it('is refused with an error that names the missing field and the field’s type', async () => {
     expect((await arm('t5', { kind: 'block_tool' })).body?.error).toBe(
       'tool: block_tool needs the id of a tool, or a glob such as payments.*.',
     );

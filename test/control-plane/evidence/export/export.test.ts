@@ -73,7 +73,7 @@ describe('an export', () => {
     }),
   ];
   it.each(whole)(
-    '%s contains the whole ledger at the time of the request, and verifies with the published keys',
+    'with the query "%s" contains the whole ledger at the time of the request, and verifies with the published keys',
     async (query, type, name) => {
       const { position } = await services.db.evidenceHead.findUniqueOrThrow({
         where: { tenantId: 'default' },
@@ -103,7 +103,7 @@ describe('an export', () => {
     `from=${timeOf(20)}&to=${timeOf(250)}&tool=pay&agent_id=3`,
     'tool=nobody',
   ])(
-    'filtered by %s contains the same events as the filtered list, each with its proof',
+    'with the filter %s contains the same events as the list with this filter, each with its proof',
     async (query) => {
       const listed = (await get(`events?${query}&limit=1000`)).body?.events as Bundle['events'];
       const { text } = await download(`?${query}`);
@@ -162,7 +162,7 @@ describe('an export', () => {
     'limit=3',
     'cursor=x',
     'tool=',
-  ])('refuses %s', async (query) => {
+  ])('is refused for the query %s', async (query) => {
     const answer = await get(`export?${query}`);
     expect([answer.status, answer.body?.reason_code]).toEqual([400, 'request.invalid']);
   });
@@ -244,7 +244,7 @@ describe('a ledger that was changed in the database', () => {
     await write(12, before);
   });
 
-  it('ends the export without a signature at an event that cannot be read', async () => {
+  it('is exported only up to an event that cannot be read; the export then ends without a signature', async () => {
     const before = await canonicalOf(250);
     await write(250, 'not JSON');
     const response = await fetch(`${api.origin}/api/v1/evidence/export?format=csv`, {
