@@ -24,10 +24,10 @@ const refused: readonly (readonly [
   ['with an unknown key', 401, 'auth.invalid_key', () => ({ key: 'apk_x', body: whole() })],
   ['with broken JSON', 400, 'args.schema_invalid', () => ({ key, body: '{"tool":' })],
   ['without a body', 400, 'args.schema_invalid', () => ({ key })],
-  ['with an array', 400, 'args.schema_invalid', () => ({ key, body: [] })],
+  ['with an array as the body', 400, 'args.schema_invalid', () => ({ key, body: [] })],
   ['without a tool', 400, 'args.schema_invalid', () => ({ key, body: {} })],
   [
-    'with a body of another media type',
+    'with a body whose media type is not JSON',
     400,
     'request.invalid',
     () => ({ key, body: 'a=b', headers: { 'content-type': 'text/plain' } }),
@@ -46,7 +46,7 @@ const refused: readonly (readonly [
     () => ({ key, body: text('{"to":1,"\\u0074o":2}') }),
   ],
   [
-    'with names that differ in case',
+    'with names that differ only in case',
     400,
     'args.ambiguous',
     () => ({ key, body: text('{"to":1,"To":2}') }),

@@ -107,7 +107,7 @@ describe('a removed credential whose row is restored directly in the database', 
     await remove(id);
   });
 
-  it('is replaced by a credential with another id when its name is stored again', async () => {
+  it('is replaced by a new credential with a different id when a credential is stored under its name', async () => {
     const { id } = await store('a-again');
     await keep(id);
     await remove(id);
@@ -165,7 +165,7 @@ describe('an older version of a credential that is restored directly in the data
   });
 });
 
-it('a credential row that was deleted and restored in the database is not used if its name was stored again in between', async () => {
+it('a credential row that was deleted and restored in the database is not used if a credential was stored under its name in between', async () => {
   const { id } = await store('a-deleted');
   await keep(id);
   await sql(`delete from credential where id = '${id}'`);

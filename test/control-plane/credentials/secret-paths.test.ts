@@ -30,7 +30,7 @@ it('every operation is listed once, either as a path to a secret or as free of s
   expect(classified.toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
 });
 
-it('every operation that can reach a secret requires the permission of that path', () => {
+it('every operation that can reach a secret requires the permission that the list states for it', () => {
   for (const [id, [guard]] of Object.entries(secretPaths)) {
     const operation = operations.find((one) => one.id === id);
     if (guard === 'enrolment' || guard === 'sealed hosts' || id === 'registerAgent') continue;
@@ -39,7 +39,7 @@ it('every operation that can reach a secret requires the permission of that path
 });
 
 describe.each(without)('a key of role %s', (role) => {
-  it('reads no secret through any operation, nor through the sidecar of its holder’s agent', async () => {
+  it('cannot read a secret through any operation or through the sidecar of its holder’s agent', async () => {
     const agentId = await gateway.agent(`run by ${role}`, ['notes.*']);
     const { controlPlane } = await enrolledSidecar(gateway, agentId);
     const key = await api.key({ role, scope: 'gateway', principal: role });

@@ -126,7 +126,7 @@ describe('the audit trail', () => {
     ['a link', `prev_hash = 'sha256:${'0'.repeat(64)}'`, 'position = 5'],
     ['the chain of a row', `chain_id = 'keys:api', seq = 2`, 'position = 9'],
     [
-      'the type of an event, to that of traffic',
+      'the type of an event, to a type of agent traffic',
       `type = 'decision', canonical = '{}'`,
       'position = 5',
     ],

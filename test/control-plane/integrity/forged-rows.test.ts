@@ -324,7 +324,7 @@ describe('a row of an approval has no effect if it was changed directly in the d
     expect(answers).toEqual([refused, refused]);
   });
 
-  it('a vote that was changed from deny to approve, or to other terms', async () => {
+  it('a vote that was changed from deny to approve, or given different terms', async () => {
     const { desk } = stage;
     const { id } = await desk.request({ tool: 'two' });
     await desk.decide(id, { action: 'approve' }, desk.ben);

@@ -86,7 +86,7 @@ describe('all actions of a tenant are denied if a writer in the database', () =>
       (id: string) => `update policy set lifecycle = 'draft' where id = ${id}`,
     ],
     [
-      'deleted, with an invalid outbox row added',
+      'deleted, and invalid outbox rows added',
       (id: string) => `delete from policy where id = ${id};
         insert into event_outbox (tenant_id, event_id, event, dead_lettered)
           values ('default', 'ev_not_${id}', 'binding.removed', true),

@@ -78,11 +78,11 @@ describe('a new key', () => {
     ['an owner key created by an admin', { role: 'admin' }, { role: 'owner' }],
     ['a gateway-scope key created by a tenant-scope admin', { role: 'admin' }, { role: 'gateway' }],
     [
-      'a key with another principal created by an admin',
+      'a key created by an admin for a different principal',
       { role: 'admin' },
       { role: 'approver', principal: 'bob' },
     ],
-    ['an unbound key created by a bound one', { agentId: 7 }, { role: 'agent' }],
+    ['an unbound key created by a bound key', { agentId: 7 }, { role: 'agent' }],
   ])('never has more rights than its creator: %s', async (_what, holder, wanted) => {
     expect(await refusal(make(holder, wanted))).toBe('key.role_exceeds_own');
   });

@@ -149,9 +149,9 @@ describe('a malformed kill switch', () => {
       'args.schema_invalid',
     ],
     ['an empty tool', { kind: 'block_tool', tool: '' }, 'args.schema_invalid'],
-    ['two tools in one', { kind: 'block_tool', tool: 'a b' }, 'args.schema_invalid'],
+    ['two tools in one field', { kind: 'block_tool', tool: 'a b' }, 'args.schema_invalid'],
     [
-      'a mode with another kind',
+      'a mode with a kind other than force_mode',
       { kind: 'block_tool', tool: 'a', mode: 'strict' },
       'kill_switch.invalid',
     ],
