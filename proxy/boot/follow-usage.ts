@@ -6,7 +6,7 @@ import type { UsageCounter } from '../replica/usage-counter.ts';
 import type { Spool } from '../spool/spool.ts';
 
 const everyMs = 1_000;
-/** Interval while an earlier run's records are being uploaded. */
+/** Polling interval while records of an earlier run are being uploaded. */
 const soonMs = 100;
 /**
  * All totals are fetched again at this interval, which drops totals outside every budget's window.

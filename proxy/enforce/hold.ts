@@ -210,7 +210,8 @@ function beginHeldStream(
   const { req, res } = exchange;
   const { progressToken } = hints;
   if (form.kind !== 'mcp' || progressToken === undefined || res.destroyed) return;
-  // Such a call gets no stream, because its refusal is sent to the server and not to the client.
+  // A client's response to a server's question gets no event stream, because its refusal is sent to
+  // the server and not to the client.
   if (insteadOf !== undefined) return;
   if (!acceptsEvents(req.headers.accept ?? '')) return;
   exchange.held = new HeldStream(res, form);

@@ -7,7 +7,8 @@ import { proofOf, readPresented } from './presented-passport.ts';
 import { type JudgeDeps, type Judgement, noLease, reachJudgement } from './reach-judgement.ts';
 
 /**
- * Judges again by a human's decision on exactly this action, whatever passport came with the call.
+ * Judges the action again by a human's decision on exactly this action, regardless of the passport
+ * that was presented with the call.
  */
 export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promise<Judgement> {
   const { action } = first;
@@ -27,7 +28,8 @@ export async function judgeByApproval(first: Judgement, deps: JudgeDeps): Promis
       ? { ...action, args: approval.effectiveArgs ?? action.args }
       : action;
   const passport = await readPresented(approval.passport, deps);
-  // The passport stands for the approval, so consuming the approval claims the grant's single use.
+  // This passport belongs to the approval. Consuming the approval therefore also claims the single
+  // use of the passport.
   first.release();
   const input = { action: granted, passport: claimed(passport), deps };
   return { ...(await reachJudgement(input)), approval };

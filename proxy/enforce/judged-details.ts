@@ -96,7 +96,7 @@ function unboundHint({ host, nearest }: Judged): string {
   return `The host ${host} has no binding for this agent${other}.`;
 }
 
-/** A sentence for a call that no binding of its host covers; undefined for any other. */
+/** A sentence for a call that no binding of its host covers; undefined for every other call. */
 function boundHint(reasonCode: string, { host, bound }: Judged): string | undefined {
   if (reasonCode !== 'proxy.unbound_call') return undefined;
   const shown = bound.slice(0, shownMax).map(describe);

@@ -63,8 +63,8 @@ export function proofOf(approved: DeliveredApproval): ApprovalProof {
 }
 
 /**
- * Passports that were presented and used here, kept until they have expired even for clocks that
- * differ. A second use is refused here even if the claim on the bus was deleted.
+ * Passports that were presented and used here. An entry is kept beyond the passport's expiry,
+ * because clocks may differ. A second use is refused here even if the claim on the bus was deleted.
  */
 export class UsedPassports {
   readonly #forgetAtMs = new Map<string, number>();

@@ -29,7 +29,8 @@ export interface Ingress {
 
 const checkEveryMs = 2_000;
 /**
- * Connections beyond the limit that get a response with a refusal; further ones are only dropped.
+ * Number of connections above the limit that receive a refusal as a response; all further
+ * connections are dropped without a response.
  */
 const toldNoMax = 16;
 

@@ -125,8 +125,8 @@ function handshakeFailure(error: NodeJS.ErrnoException): GatewayError {
 }
 
 /**
- * Whether the SNI matches the CONNECT. Only for an IP address may it be missing, because SNI cannot
- * name one (RFC 6066 section 3).
+ * Whether the SNI matches the CONNECT. The SNI may be missing only if the CONNECT names an IP
+ * address, because an SNI cannot contain an address (RFC 6066 section 3).
  */
 function namesAuthority(servername: unknown, { host }: Authority): boolean {
   if (typeof servername !== 'string' || servername === '') return isAddress(host);

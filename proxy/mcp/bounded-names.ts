@@ -2,9 +2,9 @@
 const toolsMax = 2_000;
 
 /**
- * Names of tools that servers list. Each server has a limit, at which its oldest name is dropped,
- * so that a server with ever new names neither fills the memory nor displaces another server's
- * names.
+ * Names of tools that servers list. The number of names per server is limited: at the limit, a new
+ * name displaces the server's oldest one. A server that keeps listing new names therefore neither
+ * fills the memory nor displaces the names of other servers.
  */
 export class BoundedNames {
   readonly #max: number;
@@ -18,7 +18,7 @@ export class BoundedNames {
     return this.#servers.get(serverOf(tool))?.has(tool) ?? false;
   }
 
-  /** True if another name of this tool's server would displace one. */
+  /** True if adding another name for this tool's server would displace an older name. */
   isFull(tool: string): boolean {
     return (this.#servers.get(serverOf(tool))?.size ?? 0) >= this.#max;
   }
@@ -49,7 +49,8 @@ export class ReportedForms {
   readonly #tools = new Map<string, { readonly approved: string; readonly forms: Set<string> }>();
 
   /**
-   * True for a form that was not reported yet, for the first few forms since the tool's approval.
+   * True if this form of the tool was not reported yet and the limit of reports since the tool's
+   * approval is not reached.
    */
   isNew(tool: string, { approved, observed }: Record<'approved' | 'observed', string>): boolean {
     const known = this.#tools.get(tool);

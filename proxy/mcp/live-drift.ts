@@ -30,12 +30,12 @@ interface LiveDriftOptions {
   readonly replica: Pick<Replica, 'tool' | 'publishedTool' | 'toolsOfForm'>;
   /** Whether calls of this tool are refused, whatever their arguments. */
   readonly isUnreachable: (tool: string) => boolean;
-  /** Called once for each form of a tool, and for a few forms of one tool at most. */
+  /** Called once for each form of a tool; the number of forms reported per tool is limited. */
   readonly report: (report: ToolReport) => void;
 }
 
 const surfaceCharsMax = 32_768;
-/** How many unknown tools of a server are checked for a rename; policy judges the rest. */
+/** Number of a server's unknown tools that are checked for a rename; policy decides on the rest. */
 const unknownToolsMax = 1_000;
 
 /**

@@ -53,7 +53,7 @@ function parseCall(value: JsonObject, method: JsonValue): McpMessage {
   const isNotification = method.startsWith('notifications/');
   if (value.id === undefined) {
     // A method other than `notifications/*` needs an id, because a server might perform the call
-    // anyway.
+    // even if the id is missing.
     if (!isNotification) throw malformed('a request needs an id');
     return { kind: 'notification', method, params };
   }

@@ -77,7 +77,10 @@ function isPlainType(type: string): boolean {
   );
 }
 
-/** Whether a response is encoded, which was not requested and cannot be read. */
+/**
+ * Whether the response has a content coding. The sidecar requested none, and the filter cannot read
+ * an encoded response.
+ */
 function isEncoded(headers: Headers): boolean {
   const coding = headerText(headers, 'content-encoding');
   return coding !== '' && coding !== 'identity';

@@ -125,8 +125,8 @@ export function toolReportRecord(report: ToolReport, source: RecordSource): Spoo
   }
   const data = {
     approved_surface_hash: report.approved,
-    // As text, so that the depth and the numbers of a server's schema cannot exceed the ledger's
-    // limits.
+    // Recorded as text, because the depth and the numbers of a server's schema may exceed the
+    // ledger's limits.
     ...(report.surface === undefined ? {} : { observed_surface: report.surface }),
     observed_surface_hash: observed,
   };

@@ -15,9 +15,9 @@ interface Life {
 }
 
 /**
- * Records the start of this run, and its end if the sidecar shuts down in order. A start without an
- * end before it shows that the process had died, which interrupted permitted calls that have no
- * outcome.
+ * Records the start of this run, and its end if the sidecar shuts down in order. Two starts without
+ * an end between them show that the earlier process died and interrupted the permitted calls that
+ * have no outcome.
  */
 export function recordLife(spool: Pick<Spool, 'append'>, life: Life): void {
   const note = (moment: Moment) =>

@@ -55,7 +55,7 @@ export class LeaseBook {
     const claims = this.#read(token, keys);
     if (typeof claims === 'string') return claims;
     if (claims.jti === this.#current?.claims.jti) {
-      // The same lease was signed again: numbers that were handed out stay used.
+      // The same lease was signed again. Numbers that were already handed out remain used.
       this.#current.claims = claims;
       return undefined;
     }
@@ -76,8 +76,8 @@ export class LeaseBook {
   }
 
   /**
-   * The next single-use passport; undefined if there is no lease, or it has expired or no uses
-   * left.
+   * The next single-use passport; undefined if there is no lease, or if the lease has expired or
+   * has no uses left.
    */
   next(): PassportClaims | undefined {
     if (!this.usable || this.#current === undefined) return undefined;

@@ -125,7 +125,8 @@ function readInto(
     if (!entries.every((entry) => batch.take(segment.name, bytes, entry))) return false;
     if (reachesEnd) return true;
     const end = entries.at(-1);
-    // Reading continues only past records that were acknowledged long ago.
+    // The read continues only if all records so far were already acknowledged and the batch is
+    // empty.
     if (end === undefined || batch.bytes > 0) return false;
     place = { record: end.record + 1, offset: end.endsAt };
   }

@@ -32,7 +32,10 @@ export function startReports(options: ReportsOptions): { close(): void } {
   let isSending = false;
   let changedInMs: number | undefined;
   let isClosed = false;
-  /** A change never delays an earlier report, so endless changes cannot prevent reports. */
+  /**
+   * A change never postpones a report that is already scheduled, so endless changes cannot prevent
+   * reports.
+   */
   const plan = (inMs: number) => {
     const atMs = performance.now() + inMs;
     if (isClosed || atMs >= dueAtMs) return;

@@ -108,7 +108,10 @@ interface Contents {
   readonly extensions: readonly Node[];
 }
 
-/** RFC 5280 section 4.1. The signature is made by node:crypto: forge's own takes 25 ms. */
+/**
+ * RFC 5280 section 4.1. node:crypto signs the certificate, because signing with node-forge takes 25
+ * ms.
+ */
 function certificate({ issuer, commonName, publicKey, validity, extensions }: Contents): string {
   const algorithm = sequence(oid(oids.ecdsaWithSha256));
   const toBeSigned = sequence(

@@ -13,9 +13,9 @@ interface OpeningParts {
 }
 
 /**
- * The beginning of a response that a filter reads, held back so that a refusal can still replace
- * the response. A small response is held until it is complete, another one until 64 KiB or 100 ms,
- * an event stream until its first bytes.
+ * Holds back the beginning of a response that a filter reads, so that a refusal can still replace
+ * the response. A small response is held until it is complete, an event stream until its first
+ * bytes, and any other response until 64 KiB or 100 ms.
  */
 export class AnswerOpening {
   readonly #parts: OpeningParts;

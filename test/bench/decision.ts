@@ -20,8 +20,9 @@ const warmUpMs = 500;
 type Shape = 'limits' | 'values' | 'texts';
 
 /**
- * Policy decisions per second on one core: rules over 50 tools, of which the last one matches. In
- * the shape `texts` the index selects by tool only, so every rule of the tool is tried.
+ * Measures policy decisions per second on one core, with rules for 50 tools of which only the last
+ * rule matches. In the shape `texts`, the index selects by tool only, so every rule of the tool is
+ * tried.
  */
 export async function benchDecision(): Promise<BenchRow[]> {
   const rows: BenchRow[] = [];

@@ -13,7 +13,7 @@ import { benchFanOut } from './fan-out.ts';
 import type { BenchRow } from './row.ts';
 
 const tenants = 20;
-/** `LEDGER_ROWS=200000` for a quick look. */
+/** Set `LEDGER_ROWS=200000` for a quick run. */
 const rows = Number(process.env.LEDGER_ROWS ?? 2_000_000);
 const pagesPerFilter = 300;
 const warmUps = 30;
@@ -23,7 +23,7 @@ const vault = {
   mac: (purpose: string, data: string) => createHmac('sha256', purpose).update(data).digest('hex'),
 } as Services['vault'];
 
-/** Reading from a ledger of two million rows over twenty tenants. */
+/** Measures reads from a ledger of two million rows of twenty tenants. */
 export async function benchLedger(): Promise<BenchRow[]> {
   const server = await startPostgres();
   const { url } = await freshDatabase(server.url);

@@ -29,7 +29,9 @@ const both = { plain: true, intercepted: true };
 const mitmproxyVersion = '11.0.2';
 const mockttpVersion = '4.6.5';
 
-/** Starts all of them, installing those that are missing; each is pinned to the measured core. */
+/**
+ * Installs the proxies that are missing and starts all of them, each pinned to the measured core.
+ */
 export async function startPeers({ folder, ca }: PeerSettings): Promise<Peer[]> {
   fs.writeFileSync(join(folder, 'upstream-ca.pem'), ca);
   const forPlain = { plain: true, intercepted: false };
@@ -128,7 +130,7 @@ async function startSquid(folder: string): Promise<Peer> {
       `http_port 127.0.0.1:${port} ssl-bump generate-host-certificates=on tls-cert=${ca}`,
       `sslcrtd_program ${mint} -s ${minted} -M 4MB`,
       'ssl_bump bump all',
-      // It does not compare IP addresses with certificates.
+      // Verification is disabled because Squid does not compare IP addresses with certificates.
       'tls_outgoing_options flags=DONT_VERIFY_PEER,DONT_VERIFY_DOMAIN',
       'http_access allow all',
       'cache deny all',

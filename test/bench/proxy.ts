@@ -14,7 +14,7 @@ import { intercepted, plainHttp, type Workload } from './workload.ts';
 export interface BenchUpstream {
   readonly http: number;
   readonly https: number;
-  /** Whether TLS is used, too; no host of this upstream is ever bound. */
+  /** A TLS port without a binding. */
   readonly opaque: number;
   readonly ca: string;
 }

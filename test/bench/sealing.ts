@@ -20,7 +20,9 @@ const sustainedEvents = 30_000;
 const singleEvents = 1_500;
 const chains = 20;
 
-/** Sealing into one tenant's ledger against raw inserts of the same bytes, on the same server. */
+/**
+ * Compares sealing into one tenant's ledger with raw inserts of the same bytes on the same server.
+ */
 export async function benchSealing(): Promise<BenchRow[]> {
   const server = await startPostgres({ durable: true });
   const { url } = await freshDatabase(server.url);

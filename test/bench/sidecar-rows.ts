@@ -40,7 +40,8 @@ const warmUpPassports = 3_000;
 const issuedAtOnce = 16;
 
 /**
- * Every call presents its own passport: its signature is verified and its use is claimed in Redis.
+ * Every call presents a passport of its own: the sidecar verifies the passport's signature and
+ * claims its use in Redis.
  */
 export async function presentedRow(rig: Rig, verifiedPerSecond: number): Promise<BenchRow> {
   const issued = await issue(rig.separate, warmUpPassports + passports);
@@ -122,7 +123,7 @@ export async function startRows({ separate, upstream, told }: Rig): Promise<Benc
 const downloadBytes = 1024 ** 3;
 export const downloadPath = `/ours/download/${downloadBytes}`;
 
-/** One large file through interception, and the memory that this needs. */
+/** Downloads one large file through interception, and measures the memory that this needs. */
 export async function downloadRows({ upstream, bare, separate, told }: Rig): Promise<BenchRow[]> {
   const download = async (proxyPort: number, path: string) => {
     const args = [String(proxyPort), String(upstream.opaque), path];

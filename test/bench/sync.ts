@@ -16,9 +16,9 @@ const changes = 60;
 const warmUps = 5;
 
 /**
- * Time from the commit of a change until it is enforced, on 50 replicas with a Redis connection
- * each (in one process, which is slower), compared with the time that Redis itself needs to reach
- * as many.
+ * Measures the time from the commit of a change until 50 replicas enforce it, and compares it with
+ * the time that Redis needs to reach as many subscribers. Each replica has its own Redis
+ * connection; all run in one process, which is slower.
  */
 export async function benchSync(): Promise<BenchRow[]> {
   const postgres = await startPostgres({ durable: true });

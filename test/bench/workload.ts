@@ -3,9 +3,9 @@ export interface Workload {
   readonly name: string;
   /** TLS, intercepted. */
   readonly secure: boolean;
-  /** Through the sidecar; the upstream counts received requests. */
+  /** The path through the sidecar; the upstream counts the requests that it receives. */
   readonly path: string;
-  /** The same through the other proxies. */
+  /** The path of the same request through the other proxies. */
   readonly barePath: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: string;

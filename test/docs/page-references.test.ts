@@ -19,7 +19,10 @@ const pages = [
   'SECURITY.md',
   ...files.filter((path) => path.endsWith('.md') && !path.startsWith('docs/decisions/')),
 ];
-/** Files that a reader of a page creates, and suffixes that stand for any file. */
+/**
+ * Names that are not source files: files that the reader of a page creates, and suffixes that stand
+ * for any file.
+ */
 const noSource = ['tutorial/refunds-api.mjs', '.test.ts'];
 
 function read(page: string): string {

@@ -6,8 +6,8 @@ import { silentLog } from '../../../shared/base/log.ts';
 import { createGuard } from '../../../shared/upstream/address-guard.ts';
 import { outboundHeaders } from '../../../shared/upstream/headers.ts';
 
-// Sallyport's own ingress and forward with nothing decided between them. BENCH_DATA holds its
-// authority, BENCH_CA is trusted upstream. Prints its port.
+// Sallyport's own ingress and forwarder without a decision between them. BENCH_DATA is the folder
+// of the local authority, BENCH_CA the authority that is trusted for upstreams. Prints its port.
 const { BENCH_DATA: dataDir = '', BENCH_CA: ca = '' } = process.env;
 const guard = createGuard({ allowPrivate: ['127.0.0.0/8'] });
 const forward = createForward({ guard, ca: [ca] });

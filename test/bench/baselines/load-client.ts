@@ -3,8 +3,9 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Load } from '../load.ts';
 
-// The load of the benchmarks: keep-alive connections, one request at a time on each, written and
-// read as bytes so that the load itself costs little. Takes one JSON argument, prints one.
+// Generates the load of the benchmarks: keep-alive connections with one request at a time on each.
+// Requests are written and responses read as bytes, so that the load itself costs little. Takes one
+// JSON argument and prints one JSON result.
 const load = JSON.parse(process.argv[2] ?? '') as Load;
 const authority = `127.0.0.1:${load.port}`;
 const isAbsolute = load.proxyPort !== undefined && load.secure !== true;

@@ -2,9 +2,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https';
 import type { Server } from 'node:net';
 
-// The upstream of the proxy benchmarks: answers every request with a small JSON. PEM of certificate
-// and key for TLS are in BENCH_CERT and BENCH_KEY. Prints its ports. Returns the number of requests
-// for each path under /count.
+// The upstream of the proxy benchmarks. Answers every request with a small JSON response; `/count`
+// returns the number of requests for each path. BENCH_CERT and BENCH_KEY contain the certificate
+// and key for TLS as PEM. Prints its ports.
 const asked: Record<string, number> = {};
 const text = 'x'.repeat(1000);
 const answer = Buffer.from(JSON.stringify({ ok: true, text }));

@@ -14,7 +14,8 @@ const setId = 'bench';
 const operators: Readonly<Record<string, string>> = { '==': '==', '>=': '>=' };
 
 /**
- * The same rules as Cedar policies, parsed in advance; returns the reason of the one that forbids.
+ * Translates the rules to Cedar policies and parses them in advance. The returned function
+ * evaluates one context and returns the reason of the policy that forbids.
  */
 export function prepareCedar(definition: PolicyDefinition): (context: PolicyContext) => string {
   const staticPolicies = Object.fromEntries(

@@ -11,8 +11,8 @@ const operators: Readonly<Record<string, string>> = {
 };
 
 /**
- * The same rules for json-rules-engine, parsed in advance; returns the reason of the rule that
- * fires.
+ * Translates the rules for json-rules-engine and parses them in advance. The returned function
+ * evaluates one context and returns the reason of the rule that fires.
  */
 export function prepareJsonRules(
   definition: PolicyDefinition,

@@ -10,7 +10,7 @@ const masterKey = randomBytes(32);
 let made: Awaited<ReturnType<typeof admin>>;
 beforeAll(async () => {
   database = await freshDatabase();
-  // The first on this database, whose keys the others find.
+  // The first command on this database; it creates the keys that the later commands use.
   made = await admin('create-tenant', 'Acme');
   services = await testServices({ databaseUrl: database.url, masterKey });
 }, 60_000);

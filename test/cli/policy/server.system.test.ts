@@ -83,7 +83,7 @@ describe('policy push', () => {
     folder.write('publish/a.policy.yaml', named('publishing', refundsPolicy({ small: 10 })));
     expect((await policy('push', 'publish', '--publish')).out).toContain(': published, policy ');
     expect(await states('publishing')).toEqual(['archived', 'published']);
-    // Back to the version before is one more push of its file.
+    // To restore the earlier version, its file is pushed again.
     folder.write('publish/a.policy.yaml', named('publishing'));
     expect((await policy('push', 'publish', '--publish')).code).toBe(0);
     expect(await states('publishing')).toEqual(['archived', 'archived', 'published']);

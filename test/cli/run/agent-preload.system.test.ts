@@ -28,11 +28,15 @@ import {
 
 const cli = resolve(import.meta.dirname, '../../../cli/main.ts');
 const preload = resolve(import.meta.dirname, '../../../cli/run/agent-preload.cjs');
-// axios on Node 18 and 20 takes the password of the proxy's URL as it is, escapes and all.
+// A token without characters that need escaping, because axios on Node 18 and 20 does not decode
+// the password in the proxy's URL.
 const token = 'a-token-that-needs-no-escapes';
 const cleanup = new Cleanup();
 
-/** The sidecar's real doors and upstreams over HTTP and TLS; `seen` is what passed the sidecar. */
+/**
+ * The sidecar's real ports, and upstreams over HTTP and TLS; `seen` contains what the sidecar
+ * forwarded.
+ */
 async function startStage() {
   const authority = testAuthority(cleanup);
   const performed: string[] = [];
@@ -214,7 +218,8 @@ it('the package `ws`, which opens its own connections, connects through the side
       new WebSocket(url).on('error', (error) => console.log(error.message));`;
   const refusals = stage.refusals.length;
   const { out } = await run([node, '-e', script]);
-  // The stage's sidecar has no binding with upgrades; an upstream that is asked directly answers 200.
+  // The stage's sidecar has no binding with upgrades. A request that bypasses the sidecar would get
+  // 200 from the upstream.
   expect(out).not.toContain('200');
   expect(stage.refusals.length - refusals).toBe(2);
 });

@@ -56,7 +56,7 @@ for (const release of undiciReleases) {
       .fetch(url, post)
       .then(({ status }) => status);
 }
-// A package that was imported later must not lead the built-in fetch elsewhere.
+// A package that was imported in the meantime must not change where the built-in fetch connects.
 clients['fetch-again'] = clients.fetch;
 
 const results = {};

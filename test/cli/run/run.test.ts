@@ -23,7 +23,7 @@ let proxy: TestProxy;
 let settings: Record<string, string>;
 let isReady = true;
 
-/** The sidecar's real doors, without a control plane behind them. */
+/** The sidecar's real ports, without a control plane. */
 async function openDoors(): Promise<TestProxy & { readonly adminPort: number }> {
   const authority = testAuthority(cleanup);
   const opened = await startProxy(cleanup, {
@@ -103,7 +103,10 @@ function variables(text: string): Record<string, string> {
   );
 }
 
-/** A shell with everything in it that would lead around the sidecar, or is Sallyport's own. */
+/**
+ * An environment with every variable that would bypass the sidecar, and with variables of
+ * Sallyport.
+ */
 const careless = {
   NO_PROXY: '*',
   no_proxy: 'localhost,.example.org',
@@ -149,7 +152,7 @@ describe('the environment of a command', () => {
 
   it('contains no settings or secrets of Sallyport', () => {
     const left = Object.keys(variables(ended.out)).filter((name) => name.startsWith('SALLYPORT_'));
-    // Only the address of the sidecar.
+    // Only the sidecar's ports are left.
     expect(left.sort()).toEqual(['SALLYPORT_PROXY_ADMIN_PORT', 'SALLYPORT_PROXY_PORT']);
     expect(ended.out).not.toMatch(/DATABASE_URL|REDIS_URL|secret/);
   });

@@ -37,7 +37,10 @@ interface Call {
   readonly arguments: Record<string, unknown>;
 }
 
-/** A value of the type of each argument; an object refers to the schema that was seen first. */
+/**
+ * A call of the tool with a value of the right type for each argument; `object` is the value for
+ * arguments that are objects.
+ */
 function plainCall(
   tool: { readonly name: string; readonly inputSchema: object },
   object: unknown,

@@ -58,7 +58,7 @@ async function presented(vector: PresentedVector) {
   if (vector.before === 'revoked') {
     await gateway.post('/v1/passports/revoke', { jti: claims.jti, reason: 'test' });
   }
-  // Only a valid passport is used: a refused one is not consumed.
+  // Only a valid passport is marked as used, because a refused passport is not consumed.
   if (vector.before === 'used') {
     await gateway.services.bus.claim('default', `jti:${claims.jti}`, 60_000);
   }

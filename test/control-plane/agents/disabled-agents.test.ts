@@ -210,7 +210,7 @@ describe('the agent operations', () => {
     await set(id, true, developer);
     const olga = await gateway.as({ role: 'owner', principal: 'olga' });
     expect(await set(id, true, olga)).toMatchObject({ disabled_by: 'olga' });
-    // A lower role does not replace the stored role either.
+    // A later request by a developer does not replace the stored owner either.
     expect(await set(id, true, developer)).toMatchObject({ disabled_by: 'olga' });
     const error = await refusalOf(set(id, false, developer));
     expect(error.code).toBe('agent.disabled_by_higher_role');

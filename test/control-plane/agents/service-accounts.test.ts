@@ -104,7 +104,7 @@ describe('a service account', () => {
     for (const [path, body] of Object.entries(asked(own))) {
       const answer = await gateway.post(path, body, key);
       const isTheirs = path.includes('/renew') || path.includes('refresh');
-      // Its own agent_id with the passport of another agent.
+      // The request has the account's own agent_id, and the passport of another agent.
       if (isTheirs) {
         expect([answer.status, answer.body?.reason_code]).toEqual([403, 'passport.agent_mismatch']);
       } else expect([path, Math.floor(answer.status / 100)]).toEqual([path, 2]);

@@ -49,7 +49,7 @@ const decide = (id: number, body: Act, key: string) =>
 const act = (action: ApprovalAction): Act =>
   action === 'modify' ? { action, modified_args: { amount: 1 } } : { action };
 
-/** The act that leads from `pending` to a state; none for `pending` itself. */
+/** The action that leads from `pending` to a state; undefined for `pending` itself. */
 const leadsTo: Readonly<Record<ApprovalState, ApprovalAction | undefined>> = {
   pending: undefined,
   context_requested: 'request_context',

@@ -52,7 +52,7 @@ async function ask(by: Client, one = action('refund')): Promise<number> {
 const decide = (id: number, by: Client, act = 'approve') =>
   by.call(decideApproval, { params: { id }, body: { action: act } as never });
 
-/** A client with a key that this client creates. */
+/** A client whose key was created by the client `by`. */
 async function minted(by: Client, body: { role: string; principal?: string; name?: string }) {
   const { key } = await by.call(createKey, { body: { name: 'made', ...body } as never });
   return api.client(key);

@@ -93,7 +93,7 @@ export const damagesOf = (ago: (ms: number) => string): readonly Damage[] => [
   row('CC-3', 'sealing_stuck', 'an event has waited in the outbox for 16 minutes', () => [
     `insert into event_outbox (tenant_id, event_id, event, dead_lettered, created_at)
        values ('default', 'ev_x', 'not yet', true, '${ago(16 * 60_000)}')`,
-    // Otherwise it would be sealed as an unreadable event.
+    // Without this trigger, sealing would move the row into the ledger as an unreadable event.
     `create function stay() returns trigger language plpgsql as 'begin return null; end'`,
     `create trigger stay before delete on event_outbox for each row
        when (old.event_id = 'ev_x') execute function stay()`,

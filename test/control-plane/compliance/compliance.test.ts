@@ -29,7 +29,7 @@ afterAll(() => stage?.close());
 const damages = damagesOf((ms) => new Date(stage.gateway.services.clock.now() - ms).toISOString());
 const nextSteps: string[] = [];
 
-/** Caused by other means below. */
+/** Reasons that the tests below cause by other means. */
 const elsewhere: readonly ControlReason[] = [
   'insufficient_evidence',
   'check_failed',
@@ -146,7 +146,7 @@ describe('the compliance controls', () => {
   it('except CC-4 fail with insufficient_evidence for a tenant without data', async () => {
     const { services } = stage.gateway;
     const client = await stage.api.client(await stage.api.key({ tenantId: 'other' }));
-    // As publishing to sidecars does.
+    // Creates the signing key, as the publisher does.
     await services.signingKeys.active('other', 'checkpoint');
     const { controls, status } = await client.call(getCompliance);
     expect(status).toBe('fail');

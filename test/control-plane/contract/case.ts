@@ -23,7 +23,7 @@ export const yields = (status: number, reason: string, answer: Case['answer']): 
 export const succeeds = (status: number, answer: Case['answer']): Case =>
   yields(status, '', answer);
 
-/** The same of each body: 400 `args.schema_invalid`. */
+/** A case for each body, which must be refused with 400 `args.schema_invalid`. */
 export const refusesBodies = (...bodies: readonly unknown[]): readonly Case[] =>
   bodies.map((body) => yields(400, 'args.schema_invalid', (ask) => ask({ body })));
 

@@ -66,7 +66,7 @@ const atOnce = 40;
 /** The rest of a larger budget is counted without sending requests. */
 const sentMax = 40;
 
-/** Consumes the budget to its end, and no further. */
+/** Sends requests until the budget is exhausted, and none after that. */
 async function untilRefused(
   { auth, budgetPerMinute = 1 }: AnyOperation,
   ask: () => Promise<Answer>,

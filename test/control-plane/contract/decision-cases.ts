@@ -11,7 +11,7 @@ import { fresh, type Stage } from './stage.ts';
 
 type MakePassport = (stage: Stage) => Promise<string> | string;
 
-/** A passport that is refused for this reason, and the action with it. */
+/** An action with a passport that is refused for this reason. */
 const refusesPassport = (status: number, reason: string, make: MakePassport): Case =>
   yields(status, reason, async (ask, stage) =>
     ask({ body: stage.action({ passport: await make(stage) }) }),

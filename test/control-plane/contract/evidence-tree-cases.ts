@@ -30,7 +30,7 @@ const fork = (given: Given = {}): Case =>
     ask({ ...given, key: await ledgerOf(stage, { isDamaged: true }) }),
   );
 
-/** Its only checkpoint has no signature of the tenant. */
+/** The only checkpoint of this ledger has no signature of the tenant. */
 const forgedCheckpoint: Case = yields(500, 'evidence.fork', async (ask, stage) => {
   const { id: tenantId, key } = await stage.tenant();
   await stage.services.db.evidenceCheckpoint.create({

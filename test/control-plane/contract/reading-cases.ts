@@ -47,7 +47,7 @@ export const readingCases: Cases = {
     failsToWrite('evidence_row', 'evidence.seal_failed', (ask) => ask({ body })),
   ],
   'GET /v1/evidence/stream': [
-    // At a process that shuts down, a stream begins and ends.
+    // While the process shuts down, a stream begins and ends at once.
     succeeds(200, async (ask, { services }) => {
       await services.feed.close();
       return ask();
@@ -91,7 +91,7 @@ export const readingCases: Cases = {
     failsToWrite('evidence_row', 'evidence.seal_failed', (ask) => ask()),
     yields(503, 'report.signing_unavailable', async (ask, { tenant, services }) => {
       const { id, key } = await tenant();
-      // Its private key is in the vault under a master key that no longer exists.
+      // The private key is in the vault under a master key that no longer exists.
       const lost = { ...services, vault: createVault(randomBytes(32)) };
       await createSigningKeys(lost).active(id, 'report');
       return ask({ key });

@@ -191,7 +191,7 @@ function approvalsOf(
   action: (more: JsonObject) => Record<string, unknown>,
 ) {
   return {
-    /** Has an approval of this tool opened; returns its id. */
+    /** Requests an action that needs approval on this tool; returns the id of the approval. */
     approval: async (tool: string, more: JsonObject = {}) => {
       const asking = post('/actions/preflight', action({ tool, resource: fresh('r'), ...more }));
       return Number(await fieldOf(asking, 'approval_request_id'));

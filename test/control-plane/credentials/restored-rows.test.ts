@@ -69,7 +69,7 @@ const putBack = (id: string) =>
 
 describe('a removed credential whose row is restored directly in the database', () => {
   it('is not used, listed or delivered, and is reported; other credentials work', async () => {
-    // The first one by name would be used.
+    // Of several matching credentials, the first by name is used; this name comes first.
     const { id } = await store('a-removed');
     expect(await sent()).toBe('Bearer sk_of_a-removed_1');
     expect(await delivered()).toEqual(['sk_of_a-removed_1', secret]);

@@ -140,7 +140,7 @@ describe('the audit trail', () => {
       ]);
       expect((await list()).chains.map(({ ok }) => ok)).toEqual([true, true]);
       await damage(set, where);
-      // Events elsewhere on the chain are reported with the same problem.
+      // A list that contains only undamaged events of the chain reports the same problem.
       const query = what === 'a text, to invalid JSON' ? { cursor: '' } : {};
       const { chains } = await list(
         'cursor' in query

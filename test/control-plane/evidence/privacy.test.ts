@@ -120,7 +120,7 @@ describe('the stored form of arguments', () => {
     const where = (eventId: string) => ({ tenantId_eventId: { tenantId: 'default', eventId } });
     await db.evidenceSalt.update({ where: where(one), data: { arguments: forged } });
     expect(await kept(one)).toMatchObject({ proven: false });
-    // A value that was sealed for one event does not open for another.
+    // A value that was sealed for one event cannot be decrypted for another event.
     const { row } = await saltOf(two);
     await db.evidenceSalt.update({ where: where(one), data: { arguments: row.arguments } });
     expect(await refusalOf(kept(one))).toMatchObject({ code: 'credential.unreadable' });

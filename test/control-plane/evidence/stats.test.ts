@@ -144,7 +144,8 @@ describe('the evidence statistics', () => {
     }
     const settledBefore = services.clock.now();
     services.clock.advance(1);
-    // Two deciders: the second one decides. A request for context and an expiry decide nothing.
+    // With two approvers, the second approval is the decision. A request for context and an expiry
+    // are not decisions.
     const two = await ask('two');
     services.clock.advance(60_000);
     await decide(two, { action: 'approve' }, anna);

@@ -20,7 +20,7 @@ const open: Follower[] = [];
 let tenants = 0;
 
 const never = 3_600_000;
-// Followers are woken by sealing only.
+// Only sealing wakes followers, because polling is disabled.
 const feed = { pollMs: never, aliveMs: 300, permittedMs: 100, followersMax: 20 };
 
 beforeAll(async () => {
@@ -147,7 +147,7 @@ describe('the event stream', () => {
       services.ledger.sealAll(`tenant_${tenants}`, batch.map(anEvent));
     const bound = fc.record({
       from: fc.integer({ min: 0, max: 3 }).map(timeOf),
-      // Also between two milliseconds.
+      // The range includes times between two milliseconds.
       to: fc.constantFrom('2026-01-01T00:03:00Z', '2026-01-01T00:03:59.9999Z'),
     });
     const filter = fc
@@ -327,7 +327,7 @@ describe('a connection to the event stream', () => {
     const quick = await follow();
     slow.pause();
     const ids: string[] = [];
-    // More than sockets and tail buffer: 24 MB.
+    // 24 MB: more than the socket buffers and the tail buffer hold.
     for (let round = 0; round < 24; round++) {
       ids.push(...(await seal(20, { data: { padding: 'x'.repeat(50_000) } })));
       await quick.has(ids.length);

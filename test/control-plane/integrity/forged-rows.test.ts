@@ -19,7 +19,10 @@ afterAll(() => stage.gateway.close());
 
 const refused = '403 integrity.forged_row';
 
-/** Both responses refuse because of the row, and the ledger records it once. */
+/**
+ * Expects that both responses are refused because of the row, and that the ledger records the row
+ * once.
+ */
 async function expectRefused(forgery: Parameters<typeof forge>[1]): Promise<void> {
   const before = await forgery.ask();
   expect(before.join(' ')).not.toContain('integrity');
@@ -155,7 +158,7 @@ describe('a row has no effect on decisions if it was changed directly in the dat
     const { answers } = await forge(stage, { table: 'enrolment_token', id: row.hash, sql, ask });
     expect(answers).toEqual([refused, refused]);
     expect((await ask())[0]).toBe(201);
-    // A used grant whose use count was reset.
+    // A used enrolment token whose use count was reset.
     const again = `update enrolment_token set uses_left = 1 where hash = '${row.hash}'`;
     const wound = await forge(stage, { table: 'enrolment_token', id: row.hash, sql: again, ask });
     expect(wound.answers).toEqual([refused, refused]);

@@ -16,7 +16,7 @@ export interface Forgery {
   readonly table: string;
   /** The row's id as in evidence. */
   readonly id: string;
-  /** As the owner of the database, directly. */
+  /** Statement that changes the row, executed as the owner of the database. */
   readonly sql: string;
   readonly ask: Ask;
 }
@@ -53,8 +53,9 @@ export async function startForgeryStage() {
 export type ForgeryStage = Awaited<ReturnType<typeof startForgeryStage>>;
 
 /**
- * Does what an attacker with the database's owner role would do, triggers disabled; asks twice;
- * restores the table. Returns the responses, and the ledger's incidents about the row.
+ * Runs SQL as an attacker with the database's owner role would, with triggers disabled; sends the
+ * request twice; then restores the table. Returns the responses, and the ledger's incidents about
+ * the row.
  */
 export async function forge(
   { services }: ForgeryStage,

@@ -228,7 +228,8 @@ describe('the outbox and the binding tombstones of an older version', () => {
     await sweepRows(gateway.services);
     expect(await decide()).toBe('test.allow');
     expect(await signings()).toMatchObject([{ data: { rows: { event_outbox: 0 } } }]);
-    // Also without the marker, because the ledger records that it was done.
+    // The rows are not signed again even if the marker is missing, because the ledger records that
+    // they were signed.
     await pool.query('delete from integrity_baseline');
     await pool.query('delete from binding_removal');
     await signOldOutbox(gateway.services);

@@ -33,7 +33,10 @@ const decide = async () => {
   return body?.reason_code;
 };
 
-/** Forges, sweeps, and restores the table: returns the decisions before and after the restore. */
+/**
+ * Forges a row, sweeps, and restores the table. Returns the decision on the forged row and the
+ * decision after the restore.
+ */
 async function swept(table: string, sql: string) {
   const { pool } = gateway.services;
   await pool.query(`create table kept as select * from ${table}`);

@@ -143,7 +143,7 @@ describe('a record that a sidecar uploads', () => {
       agent_id: agentId,
       reason_code: 'evidence.event_invalid',
     });
-    // Complete except for the key of its digest.
+    // The stored event is complete; only the key of its digest is missing.
     expect(JSON.parse(data.text)).toEqual(JSON.parse(canonicalJson({ event: stranger.event })));
     expect(data).toMatchObject({ record: 2, whole: true, problem: expect.any(String) });
     expect(aside?.canonical).not.toContain('c2FsdA');

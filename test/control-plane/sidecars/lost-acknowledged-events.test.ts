@@ -86,7 +86,10 @@ const rollbacks = async () =>
   (await eventsOf(gateway.services, tenantId)).filter(
     ({ type }) => type === 'evidence.rolled_back',
   );
-/** Reported by the sidecar, or seen by this control plane itself, or both. */
+/**
+ * Expects alarms of these kinds about a position: reported by the sidecar, seen by this control
+ * plane, or both.
+ */
 async function told(position: number, ...kinds: readonly string[]): Promise<void> {
   const alarms = (await rollbacks()).map(
     ({ data }) => data as { acknowledged_position: number; problem: { kind: string } },
@@ -148,12 +151,12 @@ describe('a ledger that lost acknowledged events', () => {
     await uploaded();
     const before = shown();
     await restore();
-    // In a control plane that is started then, because this one remembers.
+    // A newly started control plane seals, because this one remembers the head of the ledger.
     const five = Array.from({ length: 5 }, () => anEvent());
     await sealElsewhere(gateway.services, tenantId, five);
     await write(1);
     await refused();
-    // A process that looked before the ledger grew again found it too short.
+    // A process that verified the ledger before it grew again had found it too short.
     await told(before.position, 'rewritten', 'rolled_back');
   });
 

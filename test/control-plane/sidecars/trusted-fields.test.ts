@@ -184,8 +184,8 @@ const forgedLedger = { position: 9_999, tree_root: `sha256:${'1'.repeat(64)}`, j
 const otherHash = `sha256:${'2'.repeat(64)}`;
 
 /**
- * By field: the result for a sidecar that sends a false value. Fields of trust `own` make no other
- * claim.
+ * For each field, the result if a sidecar sends a false value. Fields with the trust `own` have no
+ * entry.
  */
 const hostile: Readonly<Record<string, () => Promise<unknown>>> = {
   'openSidecarApproval body.tool': () =>

@@ -27,7 +27,7 @@ const middle = {
 
 let count = 0;
 async function watch(mode: string, ...rules: object[]): Promise<{ id: number; name: string }> {
-  // Each in its own time range.
+  // Each policy is observed in a time range of its own.
   stage.gateway.services.clock.advance(1_000);
   const name = `watch-${++count}`;
   const { id } = await stage.gateway.owner.call(createPolicy, {

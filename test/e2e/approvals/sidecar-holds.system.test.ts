@@ -36,7 +36,7 @@ async function startGatedBench(env: Record<string, string> = {}): Promise<FaultB
   return bench;
 }
 
-/** The pending approval for this amount, when there is one. */
+/** Waits for the pending approval of this amount; returns its id. */
 async function waiting(bench: FaultBench, amount: number): Promise<number> {
   let id = 0;
   await until(`an approval of ${amount} waits`, async () => {

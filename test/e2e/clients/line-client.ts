@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** A client program that answers each line with one. */
+/** A client program that prints one line for each line of its input. */
 export interface LineClient {
   ask(...fields: readonly string[]): Promise<string>;
   /** Ends its input; resolves with its exit code. */

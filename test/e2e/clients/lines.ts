@@ -13,7 +13,7 @@ export interface HttpAnswer {
   readonly location: string | null | undefined;
 }
 
-/** Lines of `METHOD URL BODY`; answers of `BODY STATUS LOCATION`; tabs between. */
+/** Reads lines `METHOD URL BODY` and prints lines `BODY STATUS LOCATION`, separated by tabs. */
 export function answerCalls(
   call: (method: string, url: string, body: string | undefined) => Promise<HttpAnswer>,
 ): Promise<void> {

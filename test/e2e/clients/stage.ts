@@ -28,7 +28,7 @@ export interface ClientStage {
   port(scheme: Scheme): number;
   /** Starts a client through `sallyport run`. */
   client(command: readonly string[]): LineClient;
-  /** The approval that is pending for this amount, granted through the API. */
+  /** Waits for the pending approval of this amount, and grants it through the API. */
   approve(amount: number): Promise<void>;
   /** Restarts the sidecar with another hold time. */
   hold(holdMs: number): Promise<void>;
@@ -79,7 +79,7 @@ export async function startClientStage(): Promise<ClientStage> {
   };
 }
 
-/** Grants the approval that is pending for this amount. */
+/** Waits for the pending approval of this amount, and grants it. */
 export async function approveRefund(separate: Separate, amount: number): Promise<void> {
   const id = await waiting(separate, amount);
   const decision = { action: 'approve', comment: 'looks right' };

@@ -15,8 +15,8 @@ export interface StdioCommand {
 }
 
 /**
- * Lines of `connect TARGET` (a URL, or a command as JSON; prints the tools), `call TOOL ARGUMENTS`
- * (prints the result) and `close`; tabs between.
+ * Reads lines, separated by tabs: `connect TARGET` (a URL, or a command as JSON) prints the tools,
+ * `call TOOL ARGUMENTS` prints the result, and `close` disconnects.
  */
 export async function answerTools(
   connect: (target: URL | StdioCommand) => Promise<McpClient>,

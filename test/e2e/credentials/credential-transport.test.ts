@@ -57,8 +57,8 @@ describe('a credential', () => {
     expect((await send(own)).status).toBe(200);
   });
 
-  // The agent itself may listen there: the credential is bound to port 443, where TLS identifies
-  // the host.
+  // The agent itself may listen on these addresses. The credential is bound to port 443, where TLS
+  // identifies the host.
   it.each(['localhost', 'localhost:80', 'api.example'])(
     'is not sent without TLS to http://%s',
     async (host) => {

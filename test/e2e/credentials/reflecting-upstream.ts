@@ -11,7 +11,7 @@ const whole = (lines: string, body: string | Buffer) =>
 const text = 'Content-Type: text/plain';
 const chunk = (part: string) => `${Buffer.byteLength(part).toString(16)}\r\n${part}\r\n`;
 
-/** Ways in which an upstream returns a secret; each is served on a path of its name. */
+/** Ways in which an upstream returns a secret; each way is served under a path of the same name. */
 export const reflections: Readonly<Record<string, (secret: string) => Buffer | readonly string[]>> =
   {
     body: (secret) => whole(`200 OK\r\n${text}`, `you sent ${secret}.`),
@@ -63,7 +63,10 @@ export const droppedWays: typeof reflections = {
   ],
 };
 
-/** An upstream that stores every request head, and responds as the last path segment says. */
+/**
+ * An upstream that stores the head of every request; the last segment of the path selects the
+ * response.
+ */
 export async function reflectingUpstream(cleanup: Cleanup, secret: string) {
   const heads: string[] = [];
   const ways = { ...reflections, ...droppedWays };

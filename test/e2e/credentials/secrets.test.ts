@@ -129,7 +129,7 @@ describe('the secrets of credentials', () => {
     return String(body.secret);
   }
 
-  /** The same credential, injected by the control plane itself. */
+  /** Sends a call with each credential through the control plane's own execute. */
   async function executed(): Promise<void> {
     for (const place of Object.keys(secrets)) {
       await post('/v1/actions/execute', {
@@ -234,8 +234,8 @@ describe('the secrets of credentials', () => {
         expect(answer, what).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
         expect(answer).toContain(`Location: ${target}`);
       }
-      // The agent follows the redirect: decided again, and sent without the credential if that is not
-      // bound.
+      // The agent follows the redirect itself. The new call is decided again, and is sent without
+      // the credential if the credential is not bound to its host.
       const [free = ''] = await headsAfter(() => call('/free'));
       const [elsewhere = ''] = await headsAfter(
         () => call('/echo/bearer/plain', '', other.port),

@@ -28,7 +28,7 @@ export function formsOf(secret: string): readonly string[] {
   ];
 }
 
-/** The examined data, by a name for it. */
+/** The data to search, by the name of the place. */
 export type Places = Map<string, Buffer>;
 
 /** Names of the places that hold any form of any of the secrets. */
@@ -48,7 +48,7 @@ export function filesBelow(folder: string, places: Places): void {
   }
 }
 
-/** The process information of the system for a program, and its output. */
+/** Adds what the operating system shows about a program's process, and the program's output. */
 export function processSurface(name: string, program: Separate['sidecar'], places: Places): void {
   places.set(`${name} output`, Buffer.from(program.output()));
   for (const file of ['cmdline', 'environ']) {

@@ -70,7 +70,7 @@ const age = (key: string) =>
     [key],
   );
 
-/** Resolves when the response to a first request is stored, though not settled. */
+/** Resolves when the response to the first request is stored but the request is not yet settled. */
 const begun = (key: string) =>
   until('the first request has decided', async () => {
     const { rows } = await world.pool.query(

@@ -15,7 +15,7 @@ export const freeze = {
   ],
 };
 
-/** What somebody who reads the bus finds: the lease of one of the sidecars. */
+/** The lease of one of the sidecars, as anybody who can read the bus finds it. */
 export async function leaseOnTheBus(redisUrl: string): Promise<string> {
   const redis = new Redis(redisUrl);
   try {

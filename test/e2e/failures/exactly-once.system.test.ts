@@ -62,7 +62,7 @@ async function ledgerOf(jti: string, count: number): Promise<Record<string, numb
   return counts;
 }
 
-/** The pending approvals that were opened after another one, when there are this many. */
+/** An approval that is pending, as the API returns it. */
 interface Pending {
   readonly id: number;
   readonly proposed_args: { readonly amount?: number };
@@ -82,7 +82,7 @@ async function pendingWhere(isMeant: (one: Pending) => boolean, count = 1) {
 const pendingFor = (paid: number) =>
   pendingWhere(({ proposed_args }) => proposed_args.amount === paid);
 
-/** Holds a call, and gives it this grant; returns the approval's id. */
+/** Sends a call that is held, and gives its approval this grant; returns the approval's id. */
 async function grantedCall(by: number, paid: number, grant: Record<string, unknown>) {
   const call = world.pay(by, paid);
   const [id = 0] = await pendingFor(paid);
@@ -262,7 +262,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
 
     const { body } = await world.api('DELETE', `/v1/approvals/${id}/grant`, undefined, 1);
     expect(body).toMatchObject({ revoked: true, uses_spent: 1 + paid.length });
-    // At once, also if the sidecar has not received the revocation.
+    // The calls are refused at once, even if a sidecar has not received the revocation yet.
     const late = [amount(2_000), amount(2_000)];
     const refused = Promise.all(late.map((one, by) => world.pay(by, one)));
     for (const waiting of await pendingWhere((one) => one.id > id, 2))

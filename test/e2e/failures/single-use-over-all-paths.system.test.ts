@@ -89,7 +89,10 @@ async function throughSidecar(at: number, paid: number, passport?: string): Prom
   return { way: 'sidecar', outcome, approvalId: 0, answer };
 }
 
-/** This many at once, alternating over every path and both programs of each. */
+/**
+ * Sends this many calls at once, alternating between all paths and between both programs of each
+ * path.
+ */
 const overAll = (paid: number, moreOf: (n: number, way: Way) => More = () => ({}), count = times) =>
   Promise.all(
     Array.from({ length: count }, (_, n) => {
@@ -123,7 +126,10 @@ async function issue(risk: string, approval_hash: unknown = null) {
   return { passport: String(body.passport), jti: String(body.jti) };
 }
 
-/** Reasons of the sealed decisions for a presented passport, when there are this many. */
+/**
+ * Waits for this many sealed decisions on a presented passport; returns how often each reason
+ * occurs.
+ */
 async function sealedReasons(jti: string, count: number): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   await until(`${count} decisions about ${jti} are sealed`, async () => {
@@ -139,7 +145,7 @@ async function sealedReasons(jti: string, count: number): Promise<Record<string,
   return counts;
 }
 
-/** A granted approval of this payment; its id and the hash of its decision. */
+/** Opens and grants an approval of this payment; returns its id and the hash of its decision. */
 async function approved(paid: number, grant?: object) {
   const { approvalId } = await ask('preflight', 0, paid);
   const path = `/v1/approvals/${approvalId}/decide`;
@@ -191,7 +197,8 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     ).length;
     expect(sidecars + keyed).toBe(1);
     expect(performed(paid)).toBeLessThanOrEqual(1);
-    // One decision for each key, one for each call of a sidecar, and one of them is the use.
+    // The ledger contains one decision for each idempotency key and one for each call of a sidecar;
+    // one of them is the use.
     const bySidecars = asked.filter(({ way }) => way === 'sidecar').length;
     expect(await sealedReasons(jti, bySidecars + 2)).toEqual({
       'pay.small': 1,

@@ -64,7 +64,7 @@ const reasons = async (calls: number) => {
 it('a sidecar without the control plane counts its own calls, then denies calls; the counts survive a restart of the sidecar and the control plane', async () => {
   await until('the first call passes', async () => (await pay()).status === 200);
   await separate.controlPlane.kill();
-  // Whether or not its state is too old by now, it does not exceed the budget.
+  // The sidecar does not exceed the budget, whether or not its state is already too old.
   const during = await reasons(40);
   expect(during.filter((reason) => reason === 'performed').length).toBeLessThanOrEqual(9);
   await until('what it holds is too old', async () => {

@@ -60,7 +60,7 @@ describe('the agent of an embedded installation', () => {
     expect(other).toMatchObject({ agentId: '1', userId: 'eve' });
     const elsewhere = await identityWith({ SALLYPORT_TENANT: 'acme' });
     expect(elsewhere).toMatchObject({ tenantId: 'acme', userId: 'demo-user' });
-    // Each keeps its enrolment.
+    // Each identity keeps its enrolment.
     expect(await identityWith({})).toEqual(demo);
     expect(await identityWith({ SALLYPORT_AGENT_ID: '2', SALLYPORT_USER_ID: 'ada' })).toEqual(
       support,

@@ -55,7 +55,7 @@ export type Transport = (typeof transports)[number];
 /** Control plane, sidecar, a process of each server over HTTP, and a binding for each over stdio. */
 export interface MatrixStage {
   client(name: string): LineClient;
-  /** The target of a client: a URL, or the command of the bridge. */
+  /** The target of a client: the URL of the server, or the command of the bridge. */
   target(server: string, transport: Transport): string;
   approve(amount: number): Promise<void>;
   /** How often the refund of this amount was performed. */

@@ -112,7 +112,7 @@ describe('a tool whose description differs from the approved one', () => {
 
   it('is withheld even after a harmless change, and remains withheld when the server lists the approved form again', async () => {
     const shop = await shopWith('back', [find, send]);
-    // Narrower, so a manual registration would not need an approval.
+    // The new schema is narrower, so registering this form manually would not need an approval.
     const narrower = { ...send, inputSchema: { ...schema, required: ['who'] } };
     shop.show(evil, narrower);
     expect(await shop.listed()).toEqual([]);

@@ -46,7 +46,7 @@ async function received(answer: Promise<Response>): Promise<string> {
   try {
     for await (const chunk of (await answer).body ?? []) chunks.push(chunk as Uint8Array);
   } catch {
-    // Aborted by the sidecar: the bytes before it count.
+    // The sidecar aborted the response; the bytes before that count.
   }
   // In UTF-16 every other byte is NUL.
   return Buffer.concat(chunks).toString('latin1').replaceAll('\0', '');

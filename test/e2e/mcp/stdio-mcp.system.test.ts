@@ -35,7 +35,7 @@ describe('a stdio server behind sallyport mcp', () => {
   beforeAll(async () => {
     ({ client, diary, transport } = await connected());
   });
-  // It holds the port, which the following tests need.
+  // The client holds the port, which the following tests need.
   afterAll(() => client.close());
 
   it('performs allowed calls but not denied ones, and both are sealed', async () => {
@@ -112,7 +112,7 @@ describe('a stdio server behind sallyport mcp', () => {
       tool: 'mcp.crm.*',
       reason: 'incident',
     });
-    // In-band if the response had not begun; else the response is cut.
+    // The refusal is in-band if the response had not begun; otherwise the response is truncated.
     expect(await ended).toMatch(
       /ended before the response|closed the connection|"reason_code":"runtime\.kill_switch"/,
     );
@@ -257,7 +257,7 @@ describe('a client with raw messages', () => {
   });
 
   const lines = () => written.split('\n').slice(0, -1);
-  /** The single line of the response to a line. */
+  /** Sends a line; resolves with the single line of the response. */
   async function ask(line: string): Promise<Record<string, never>> {
     const before = lines().length;
     bridge.stdin?.write(`${line}\n`);
@@ -322,7 +322,7 @@ describe('the end of a stdio session', () => {
     const bridge = startProgram('cli/main.ts', environment(), {
       args: ['mcp', ...bridgeArgs(diary, 'stubborn')],
     });
-    // Its standard input is closed from the beginning.
+    // The standard input of this bridge is closed from the beginning.
     expect(await bridge.exited()).toBe(0);
     expect(isAlive(diary.pid())).toBe(false);
   });
@@ -355,7 +355,8 @@ describe('a bridge that cannot start', () => {
       {},
       /no MCP binding none.*PUT .*127\.0\.0\.1/s,
     ],
-    // A command that creates a binding would overwrite the one that other calls use.
+    // The error must not suggest a PUT command, which would overwrite the binding that other calls
+    // use.
     [
       'a binding of another protocol',
       ['--name', 'pay', '--', 'true'],

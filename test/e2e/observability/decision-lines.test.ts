@@ -73,7 +73,7 @@ describe('the log line of a decision', () => {
     return outcome;
   }
 
-  /** The sidecar's response to these bytes, up to the end of the head. */
+  /** Sends these bytes; resolves with the sidecar's response up to the end of its head. */
   async function send(head: string): Promise<string> {
     const socket = connect(proxyPort, '127.0.0.1');
     socket.write(head);
@@ -84,7 +84,10 @@ describe('the log line of a decision', () => {
 
   const tunnelTo = (host: string) => send(`CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
 
-  /** A call with a known line; resolves with the position of the line when it is printed. */
+  /**
+   * Makes a call whose log line is known; resolves with the position of the line when it is
+   * printed.
+   */
   async function mark(): Promise<number> {
     const { headers } = await stage.bench.pay(1);
     const id = /evidence=(\S+)/.exec(headers.get('sallyport-decision') ?? '')?.[1];
@@ -93,7 +96,7 @@ describe('the log line of a decision', () => {
     return place();
   }
 
-  /** The log lines that this causes: exactly `count`. */
+  /** Runs `act` and returns the log lines that it causes; there must be exactly `count`. */
   async function linesOf(act: () => Promise<unknown>, count: number): Promise<DecisionLine[]> {
     const from = await mark();
     await act();

@@ -30,7 +30,7 @@ async function follow(at: number, lastEventId?: string): Promise<Follower> {
   return follower;
 }
 
-/** Seals events at one of them; returns their ids. */
+/** Seals events through one of the control planes; returns their ids. */
 async function seal(at: number, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let sent = 0; sent < count; sent++) {

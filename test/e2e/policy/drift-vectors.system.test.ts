@@ -6,7 +6,10 @@ import { until } from '../../support/programs/processes.ts';
 import { listing, rawMcpServer } from '../../support/sidecar/mcp-raw-server.ts';
 import { type McpBench, startMcpBench } from '../../support/system/mcp-bench.ts';
 
-/** The drift vectors that a server can show on the wire, from a server behind a live sidecar. */
+/**
+ * The drift vectors that a server can show in its responses. They are served by an MCP server
+ * behind a live sidecar.
+ */
 const shownOnTheWire = new Set([
   'description',
   'title',
@@ -54,8 +57,8 @@ const shown = (form: 'before' | 'after') =>
   vectors.map((vector) => ({ name: vector.tool, ...vector[form] }));
 
 /**
- * Registered last and never listed as registered: a list without it comes from an up-to-date
- * sidecar.
+ * This tool is registered last, and the server never lists it in its registered form. A sidecar
+ * that withholds it has therefore received all registrations.
  */
 const marker = { name: 'registered_last', description: 'as registered', inputSchema: {} };
 

@@ -14,8 +14,9 @@ import { startUpstream, type Upstream } from '../../support/sidecar/upstream.ts'
 import { type Separate, startSeparate } from '../../support/system/separate.ts';
 
 /**
- * Passport vectors presented to a live sidecar with a running clock: cases within two seconds of a
- * moment are left to the pure function and the API. Its agent's capabilities are fixed.
+ * Presents the passport vectors to a live sidecar, whose clock runs and whose agent has fixed
+ * capabilities. Cases within two seconds of a limit are tested only with the pure function and
+ * through the API.
  */
 const marginMs = 2_000;
 const vectors = presentedVectors().filter(

@@ -13,7 +13,7 @@ let separate: Separate;
 let agent: AgentClient;
 let url: string;
 let watchId: number;
-/** After the calls that only waited for the policy. */
+/** A time after the calls that were only made to wait for the policy. */
 let since = '';
 
 const tool = (value: string) => ({ path: 'tool.name', operator: '==', value });

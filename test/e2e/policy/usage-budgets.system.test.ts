@@ -121,7 +121,7 @@ describe('a budget of calls', () => {
     await knows(1, tool, 'deny');
     const there = await times(20, () => post(1));
     expect(passed(there)).toHaveLength(0);
-    // Both have the same counts, because they name the same reset time.
+    // Both sidecars have the same counts, because they report the same reset time.
     expect([...new Set(there.map(resetsAt))]).toEqual([resetsAt(await post(0))]);
     expect(performed()).toBe(50);
   });

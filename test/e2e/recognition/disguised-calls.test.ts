@@ -25,7 +25,9 @@ afterAll(() => stage?.close());
 
 const transports: readonly Transport[] = ['plain', 'tls'];
 
-/** Either refused completely, or performed once without any part of the denied call. */
+/**
+ * The request must be refused completely, or performed once without any part of the denied call.
+ */
 function judge({ answers, rest }: Conversation, becomes: string): void {
   const arrived = stage.recorder.take();
   expect(arrived).not.toContain(marker);

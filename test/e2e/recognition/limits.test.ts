@@ -120,7 +120,8 @@ describe('the configured limits of a sidecar', () => {
     await until('the first stands', () => first.text().includes('200 Connection'));
     expect(reasonOf(await (await open()).closed)).toBe('proxy.too_many_tunnels');
     await first.closed;
-    // The slot is released when the end is recorded, a moment after the client received it.
+    // The slot is released when the end of the tunnel is recorded, a moment after the client sees
+    // the end.
     await until('another stands', async () => {
       const next = await open();
       await until('it is answered', () => next.text().includes('\r\n\r\n'));

@@ -77,7 +77,7 @@ function answerMcp(
   res.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
 }
 
-/** Resolves with the result when a stream has ended; `isOpen` until then. */
+/** Resolves with the result when a stream has ended; `isOpen` returns true until then. */
 function watched(ended: Promise<unknown>): {
   readonly isOpen: () => boolean;
   ended: Promise<string>;

@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.end());
 
-/** A plain call, judged by a sidecar that has no lease it may use. */
+/** Judges a call without a passport in a sidecar that has no usable lease. */
 async function judgeIn(mode: Mode) {
   stage.tenant.bodies.tenant = { id: 'acme', name: 'Acme', mode };
   await stage.tenant.publishAll();

@@ -36,7 +36,7 @@ async function logged(limits: Partial<IngressLimits> = {}) {
   return { proxy, lines };
 }
 
-/** The agent's socket once CONNECT was answered 200. */
+/** Resolves with the agent's socket after the proxy has answered CONNECT with 200. */
 async function connected(proxy: TestProxy, authority: string): Promise<Socket> {
   const socket = connect(proxy.port, '127.0.0.1');
   cleanup.add(() => socket.destroy());
@@ -47,10 +47,13 @@ async function connected(proxy: TestProxy, authority: string): Promise<Socket> {
   return socket;
 }
 
-/** The last session that each connection was given. */
+/** The last TLS session ticket that each connection received. */
 const sessionOf = new WeakMap<TLSSocket, Buffer>();
 
-/** TLS inside CONNECT; resolves with the secured socket, or with what the handshake failed of. */
+/**
+ * Performs a TLS handshake inside CONNECT; resolves with the TLS socket, or with the error of the
+ * handshake.
+ */
 async function handshake(
   proxy: TestProxy,
   authority: string,
@@ -77,7 +80,7 @@ async function ask(secured: TLSSocket | Error, host: string): Promise<string> {
   return text;
 }
 
-/** Peer verification failed is 60. */
+/** Runs curl. The exit status 60 means that curl could not verify the server's certificate. */
 async function curl(args: readonly string[]): Promise<{ readonly status: number | null }> {
   const child = spawn('curl', args, { stdio: 'ignore' });
   const [status] = (await once(child, 'exit')) as [number | null];
@@ -162,7 +165,7 @@ describe('TLS with an agent', () => {
       });
       const secured = await handshake(proxy, `${host}:${port}`, {
         ...(servername === undefined ? {} : { servername }),
-        // The leaf is for the host of CONNECT whatever TLS is asked for.
+        // The leaf names the host of the CONNECT, whatever name the ClientHello contains.
         checkServerIdentity: (_name, cert) => {
           expect(cert.subjectaltname).toMatch(new RegExp(`:${host}$`));
           return undefined;

@@ -8,21 +8,21 @@ import {
   type TestProxy,
 } from '../../support/sidecar/proxy.ts';
 
-/** A proxy before an upstream, and what of hostile traffic reached that upstream. */
+/** A proxy in front of an upstream, which records the hostile traffic that reaches it. */
 export interface HostileStage {
   readonly cleanup: Cleanup;
   readonly proxy: TestProxy;
-  /** What reached the upstream: method, target and body. */
+  /** The requests that reached the upstream: method, target and body. */
   readonly seen: string[];
-  /** The upstream's. */
+  /** The upstream's port. */
   readonly port: number;
-  /** The upstream in absolute form. */
+  /** An absolute-form target on the upstream. */
   target(path?: string): string;
-  /** The Host header that belongs to it. */
+  /** The Host header of the upstream. */
   host(): string;
-  /** A CONNECT that was answered with 200. */
+  /** Sends a CONNECT; resolves with the socket after the proxy has answered with 200. */
   connected(to: string, proxyPort?: number): Promise<Socket>;
-  /** TLS inside it, with the proxy's authority trusted. */
+  /** Starts TLS on this socket and trusts the proxy's authority. */
   secured(socket: Socket, servername: string, alpn?: string[]): Promise<TLSSocket>;
 }
 
@@ -90,7 +90,7 @@ function secured(
   });
 }
 
-/** Sends bytes and gives what comes until the connection closes. */
+/** Sends bytes; resolves with everything received until the connection closes. */
 export function exchange(socket: Socket, bytes: string): Promise<string> {
   return new Promise((resolve) => {
     let text = '';

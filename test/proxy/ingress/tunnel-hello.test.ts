@@ -29,7 +29,7 @@ let cleanup: Cleanup;
 let proxy: TestProxy;
 let received: Buffer;
 let port: number;
-/** What the upstream answers to the first bytes. */
+/** The upstream's response to the first bytes. */
 let answer: Buffer;
 
 beforeEach(async () => {
@@ -65,7 +65,10 @@ async function opened(to = `${host}:${port}`): Promise<Socket> {
   return socket;
 }
 
-/** Sends the bytes inside a tunnel and gives how it ended, with what the agent read. */
+/**
+ * Sends the bytes inside a tunnel; resolves with the end of the tunnel and the bytes that the agent
+ * received.
+ */
 async function refusedWith(bytes: Buffer, to?: string): Promise<TunnelEnd & { read: string }> {
   const socket = await opened(to);
   let read = '';

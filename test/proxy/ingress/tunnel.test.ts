@@ -33,7 +33,7 @@ const tunnelling = (options: Parameters<typeof startProxy>[1] = {}) =>
 const connectTo = (to: number | string) =>
   `CONNECT 127.0.0.1:${to} HTTP/1.1\r\nHost: 127.0.0.1:${to}\r\n\r\n`;
 
-/** An address is named by no SNI. */
+/** This ClientHello has no SNI, because an SNI cannot name an address. */
 const hello = clientHello();
 
 function open(

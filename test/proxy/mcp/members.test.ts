@@ -20,7 +20,9 @@ const server = new RecogniseServer([payments]);
 beforeAll(() => server.open());
 afterAll(() => server.close());
 
-/** The objects that a schema of either SDK stands for, whichever wrappers and unions it has. */
+/**
+ * The object shapes that a schema of either SDK describes, with all wrappers and unions resolved.
+ */
 function shapesOf(schema: unknown): Readonly<Record<string, unknown>>[] {
   const { shape, options, unwrap } = schema as {
     readonly shape?: Readonly<Record<string, unknown>>;
@@ -43,7 +45,8 @@ function methodsOf(...unions: readonly unknown[]): Map<string, Set<string>> {
   return found;
 }
 
-// 2026-07-28 ("Multi Round-Trip Requests") and its tasks extension; no schema of the SDKs has them.
+// Members from revision 2026-07-28 ("Multi Round-Trip Requests") and its tasks extension, which no
+// schema of the SDKs contains.
 const rounds = ['inputResponses', 'requestState'];
 const requests = methodsOf(
   sdk.ClientRequestSchema,
@@ -59,7 +62,7 @@ requests.set('vendor/own', new Set(['_meta']));
 const notifications = methodsOf(sdk.ClientNotificationSchema, core.ClientNotificationSchema);
 const results = [sdk.ClientResultSchema, core.ClientResultSchema].flatMap(shapesOf);
 
-/** Two values of a member that could mean two different actions. */
+/** For each member, two values that could mean two different actions. */
 const samples: Readonly<Record<string, readonly [JsonValue, JsonValue]>> = {
   _meta: [{ 'vendor/account': 'a' }, { 'vendor/account': 'b' }],
   name: ['one', 'two'],
@@ -82,7 +85,10 @@ const requestOf = (method: string, params: JsonObject) => ({
 });
 const responseOf = (result: JsonObject) => ({ jsonrpc: '2.0', id: 1, result });
 
-/** What an approval is for: the digest of the action; undefined for what passes without one. */
+/**
+ * The digest of the action, to which an approval is bound; undefined for a message that is
+ * forwarded without a decision.
+ */
 function identityOf(seen: Seen): string | undefined {
   if (seen === 'unparsed' || seen.kind !== 'action') return undefined;
   const { tool, resource, args, mcp } = seen;
@@ -96,7 +102,7 @@ function forwarded(seen: Seen): unknown {
   return { body: String(body), headers };
 }
 
-/** Whether two messages that differ in one member are one to a policy and to an approval. */
+/** Whether policies and approvals treat two messages that differ in one member as the same. */
 async function isUnjudged(one: object, other: object): Promise<boolean> {
   const seen = [await send(one), await send(other)] as const;
   const [first, second] = seen.map(identityOf);
@@ -173,7 +179,10 @@ describe('a member of a message', () => {
   });
 });
 
-/** A value in the form in which the member is harmless, and one in another form. */
+/**
+ * For each member of `_meta`, two values in the form that is forwarded unjudged and one value in
+ * another form.
+ */
 const metaSamples: Readonly<Record<string, readonly [JsonValue, JsonValue, JsonValue]>> = {
   progressToken: [1, 'two', { a: 1 }],
   traceparent: [
@@ -196,7 +205,7 @@ describe('a member of _meta', () => {
     'is excluded from the action digest in its defined form only: %s',
     async (name) => {
       expect(unjudgedMeta[name]?.because).not.toBe('');
-      // The version is compared with the header, and cannot differ alone.
+      // The version cannot differ alone, because it must equal the header.
       if (name === 'io.modelcontextprotocol/protocolVersion') return;
       const [one = null, other = null, odd = null] = metaSamples[name] ?? [];
       expect(await isUnjudged(call({ [name]: one }), call({ [name]: other }))).toBe(true);

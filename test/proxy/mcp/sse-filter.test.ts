@@ -9,7 +9,7 @@ const events = [
   ['retry: 3', 'data: {"c":3}'],
 ];
 
-/** The events, with line ends taken in turn from `ends`. */
+/** The events as a stream, with the line ends from `ends` used in turn. */
 function stream(ends: readonly string[]): Buffer {
   let line = 0;
   const end = () => ends[line++ % ends.length] ?? '\n';
@@ -26,8 +26,8 @@ const streams: [string, Buffer][] = [
 ];
 
 /**
- * How many of these bytes belong to complete events, read by the standard's own words
- * (WHATWG HTML, section 9.2.5): an event ends with an empty line.
+ * Number of these bytes that belong to complete events, as WHATWG HTML, section 9.2.5, defines
+ * them: an event ends with an empty line.
  */
 function completeBytes(prefix: Buffer): number {
   const text = prefix.toString('latin1');

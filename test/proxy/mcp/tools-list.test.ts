@@ -30,7 +30,7 @@ function whole(value: unknown): unknown {
   return out === 'cut' || out === undefined ? out : JSON.parse(out.toString());
 }
 
-/** Sends a stream in pieces of `size` bytes and returns what came out. */
+/** Sends a stream through the filter in pieces of `size` bytes; returns the filter's output. */
 function streamed(text: string, size = 1, bytesMax?: number): string {
   const { filter } = filterFor(bytesMax);
   const bytes = Buffer.from(text, 'utf8');

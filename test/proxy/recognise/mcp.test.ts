@@ -126,7 +126,7 @@ describe('tools/call', () => {
         const seen = await send(request('tools/call', { name: 'x', arguments: each }));
         if (codeOf(seen) !== 'action') {
           const codes = ['args.ambiguous', 'args.number_unsafe', 'args.encoding_invalid'];
-          // No argument can be called so.
+          // `__proto__` is refused as the name of an argument.
           const isNamedProto = JSON.stringify(each).includes('"__proto__"');
           expect(isNamedProto ? [...codes, 'args.schema_invalid'] : codes).toContain(codeOf(seen));
           return;

@@ -12,19 +12,19 @@ import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts
 
 interface MiniProxyOptions {
   readonly upstreamPort: number;
-  /** A reason to refuse an action with, if any. */
+  /** Returns the reason code if the action is to be refused. */
   readonly judge: (action: RecognisedAction) => string | undefined;
   readonly observe: (tool: ListedTool) => 'keep' | 'withhold';
   readonly toolHasOutputSchema: (tool: string) => boolean;
 }
 
 /**
- * Recognition, refusal and the filter of tool lists around one MCP server, so that real clients
- * can be held against them. Ingress, decision and dispatch have tests of their own.
+ * Recognition, refusals and the tool-list filter in front of one MCP server, to test them with real
+ * clients. Ingress, decisions and forwarding have their own tests.
  */
 export class MiniProxy {
   readonly #server: Server;
-  /** What passed and what was judged, in order. */
+  /** Log of forwarded messages and judged actions, in order. */
   readonly log: string[] = [];
 
   constructor(options: MiniProxyOptions) {
@@ -80,7 +80,7 @@ export class MiniProxy {
 
 function forward(outgoing: Outgoing, res: ServerResponse, filter?: ResponseFilter): void {
   const { host, port, method, path, headers, body } = outgoing;
-  // Node would take a flat list for the whole head, Host included.
+  // Node treats a flat list as the complete head, including Host, so an object is passed.
   const pairs = Array.from({ length: headers.length / 2 }, (_, index) => [
     headers[2 * index] ?? '',
     headers[2 * index + 1] ?? '',

@@ -1,4 +1,4 @@
-/** Paths that servers may read in two ways, or that leave their folder. */
+/** Paths that servers may interpret differently, or that leave their folder. */
 export const refusedPaths = [
   '/a/../b',
   '/a/%2e%2e/b',
@@ -47,7 +47,7 @@ export const refusedPaths = [
   '/a%u2215b',
 ];
 
-/** Parameters that some framework takes for the method of the call. */
+/** Query parameters that some framework uses as the method of the call. */
 export const overrideParameters = [
   '.method',
   '[method',

@@ -12,7 +12,7 @@ import type { Binding } from '../../../shared/binding/binding.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
 import type { Outgoing } from '../../../shared/upstream/outgoing.ts';
 
-/** What came of one raw request: `unparsed` when Node's own parser refused it. */
+/** The recognition of one raw request; `unparsed` if Node's own parser refused the request. */
 export type Seen = Recognition | 'unparsed';
 
 interface Where {
@@ -21,7 +21,7 @@ interface Where {
   readonly port?: number;
 }
 
-/** A real HTTP server on loopback that recognises what it is sent. */
+/** A real HTTP server on loopback that recognises the requests that it receives. */
 export class RecogniseServer {
   readonly #server: Server;
   #seen: ((seen: Seen) => void) | undefined;
@@ -41,7 +41,7 @@ export class RecogniseServer {
       const exchange: Exchange = {
         ...this.#where,
         method: req.method ?? '',
-        // Ingress takes authority and scheme of an absolute form away.
+        // The ingress removes scheme and authority from a target in absolute form.
         target: (req.url ?? '').replace(/^https?:\/\/[^/]*/i, ''),
         req,
         res,
@@ -70,7 +70,7 @@ export class RecogniseServer {
     await once(this.#server, 'close');
   }
 
-  /** Sends bytes as they are and returns what the first request in them was taken for. */
+  /** Sends bytes unchanged; resolves with the recognition of the first request in them. */
   async send(raw: string | Buffer, where: Where = {}, end = false): Promise<Seen> {
     this.#where = { scheme: 'https', host: 'api.example.com', port: 443, ...where };
     const { promise, resolve } = Promise.withResolvers<Seen>();
@@ -94,13 +94,13 @@ export function expectAction(seen: Seen): RecognisedAction {
   return seen;
 }
 
-/** A refusal's code, or what it was instead. */
+/** The code of a refusal; for any other result, its kind. */
 export function codeOf(seen: Seen): string {
   if (seen === 'unparsed') return 'unparsed';
   return seen.kind === 'refusal' ? seen.code : seen.kind;
 }
 
-/** An outgoing request in a form that two can be compared by. */
+/** An outgoing request in a form that tests can compare. */
 export function written(outgoing: Outgoing): unknown {
   const { body, ...rest } = outgoing;
   return { ...rest, body: Buffer.isBuffer(body) ? body.toString('utf8') : body };

@@ -12,7 +12,9 @@ import { until } from '../../support/base/until.ts';
 import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
 import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 
-/** A real Redis that somebody else can write to: what the bus is not trusted for. */
+/**
+ * A real Redis to which an attacker can write. Tests what the sidecar must not trust the bus for.
+ */
 let redis: TestRedis;
 let attacker: Redis;
 let clock: ManualClock;
@@ -28,7 +30,7 @@ const disarmed = { killSwitches: [] };
 beforeAll(async () => {
   redis = await startRedis();
   attacker = new Redis(redis.url, { maxRetriesPerRequest: null });
-  // The server goes down in some tests; its clients come back by themselves.
+  // Some tests stop the server; its clients reconnect by themselves.
   attacker.on('error', () => {});
 });
 afterAll(async () => {
@@ -58,7 +60,7 @@ afterEach(async () => {
   await bus.close();
 });
 
-/** Puts a text on the bus as a change, and waits until the replica has looked at it. */
+/** Writes a text to the bus as a change, and waits until the replica has processed it. */
 async function plant(name: string, token: string): Promise<void> {
   const refusedBefore = replica.refused;
   await bus.publish('acme', name, token);

@@ -11,7 +11,10 @@ import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
 import { startTcpHop, type TcpHop } from '../../support/programs/tcp-hop.ts';
 import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 
-/** A replica whose Redis, or the network before it, fails; the publisher's own way there is sound. */
+/**
+ * A replica whose Redis, or the network in front of it, fails. The publisher has a separate
+ * connection that works.
+ */
 let redis: TestRedis;
 let admin: Redis;
 let hop: TcpHop;

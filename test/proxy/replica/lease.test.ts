@@ -14,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => stage.end());
 
 describe('a lease', () => {
-  /** A replica that received its lease after it had opened. */
+  /** Opens a replica that receives its lease only after it was opened. */
   async function openWithLease(token: string): Promise<Replica> {
     await stage.tenant.publishAll();
     const replica = await stage.open();

@@ -28,7 +28,7 @@ it('an approval that the bus delivered and removed is not reported as pending ag
   opened.add({ id: 7, expiresAtMs: 5 });
   await stage.tenant.publishOwn({ approvals: [{ ...pending, status: 'denied' }] });
   await until(() => replica.approvalById(7) !== undefined);
-  // Learned of after the bus had brought it: what the control plane answered came late.
+  // The control plane's response arrives after the bus has already delivered the approval.
   opened.add({ id: 7, expiresAtMs: 5 });
   await stage.tenant.publishOwn({ approvals: [] });
   await until(() => replica.approvalById(7) === undefined);

@@ -14,7 +14,7 @@ let thief: PublishedTenant;
 beforeEach(async () => {
   stage = await replicaStage();
   await stage.tenant.publishAll();
-  // Somebody who has the key of before, and the bus.
+  // An attacker who has the former section key and can write to the bus.
   thief = new PublishedTenant(stage.bus, stage.clock);
   Object.assign(thief, { key: stage.tenant.key });
 });
@@ -24,7 +24,7 @@ const armed = {
   killSwitches: [{ id: 'k', kind: 'block_tool', tool: 'pay.out', reason: 'incident' }],
 } as const;
 
-/** A replica that follows the keys of what the control plane says. */
+/** Makes the replica follow the section keys that the control plane reports. */
 async function follow(
   replica: Replica,
   pinned: readonly PublicJwk[] = [stage.tenant.key.publicJwk],
@@ -46,7 +46,10 @@ async function follow(
     log: silentLog,
   });
   replica.onUnknownSigner(() => keys.follow());
-  /** As the control plane rotates: a new key, named by the one before, signs everything anew. */
+  /**
+   * Rotates as the control plane does: the former key names the new key, which signs all sections
+   * again.
+   */
   const rotate = async () => {
     const next = generateSigningKey();
     state.statements.push(signSuccession('acme', stage.tenant.key, next.publicJwk));

@@ -22,7 +22,7 @@ afterEach(async () => {
   fs.rmSync(folder, { recursive: true });
 });
 
-/** Without a tail in memory, so that everything is read back from the disk. */
+/** Opens the spool without a tail in memory, so that all records are read from the disk. */
 function open(
   options: { segmentBytesMax?: number; fsync?: boolean; tailBytesMax?: number } = {},
 ): Spool {
@@ -45,7 +45,7 @@ const record = (n: number, paddingBytes = 0): SpoolRecord => ({
 const ids = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => `ev_${from + index}`);
 
-/** Takes batches as the control plane does: whole, linked, and counted right. */
+/** Accepts batches as the control plane does: complete, correctly linked and correctly numbered. */
 function drain(spool: Spool): { sent: string[]; gaps: number[] } {
   const sent: string[] = [];
   const gaps: number[] = [];
@@ -131,7 +131,7 @@ describe('a damaged spool', () => {
     const { last } = first.pending(2, 3 * 1024 ** 2);
     storePosition(folder, last);
     const file = join(folder, 'acked.json');
-    // The new number, and the hash of the position before.
+    // The file now contains the new number with the hash of the previous position.
     fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace('"record":2', '"record":3'));
     expect(drain(open()).sent).toEqual(ids(1, 3));
   });

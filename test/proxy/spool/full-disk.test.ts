@@ -44,7 +44,7 @@ async function write(spool: Spool, from: number, to: number): Promise<void> {
   for (let n = from; n <= to; n++) await spool.append(record(n));
 }
 
-/** Appends until it is refused; returns the ids that were accepted. */
+/** Appends records until one is refused; returns the ids of the accepted records. */
 async function writeUntilRefused(spool: Spool, from: number): Promise<string[]> {
   for (let n = from; ; n++) {
     try {
@@ -87,7 +87,7 @@ describe.each([false, true])('a spool on a full disk (fsync %s)', (fsync) => {
     const spool = open({ fsync });
     await write(spool, 1, 3);
     disk.fill(3 * 4096);
-    // Part of it fits.
+    // Only a part of this record fits on the disk.
     await expect(spool.append(record(4, 30_000))).rejects.toMatchObject(failed);
     await spool.append(record(5));
     const next = open({ fsync });

@@ -113,7 +113,7 @@ describe('Spool', () => {
     await spool.append(record(3));
     const { after, lines } = spool.pending(10, 1e6);
     expect(idsOf(lines)).toEqual(['ev_3']);
-    // What was lost with it leaves a gap in the numbers.
+    // The records that were lost with the file leave a gap in the numbers.
     expect(after.record).toBe(1);
     expect(spool.acked.record).toBe(0);
   });

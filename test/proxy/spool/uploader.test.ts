@@ -41,7 +41,7 @@ const record = (n: number): SpoolRecord => ({
   },
 });
 
-/** What the control plane does: checks signature and links, then seals. */
+/** Does what the control plane does with an upload: verifies signature and links, then seals. */
 function ledger() {
   const sealed: string[] = [];
   return {

@@ -31,7 +31,7 @@ function clockAt(offsetMs: { value: number }) {
   return { now: () => Date.now() + offsetMs.value, monotonic: () => performance.now() };
 }
 
-/** Turns one bit near the end of the certificate, within its signature. */
+/** Flips one bit near the end of the certificate, within the signature. */
 function changeSignature(pem: string): string {
   const cert = new X509Certificate(pem);
   const bytes = Buffer.from(cert.raw);

@@ -50,7 +50,7 @@ function constrained(text = permitted.join(', ')) {
   return loadAuthority({ dataDir, clock: systemClock, permitted: constraintsOf(text) });
 }
 
-/** What somebody makes who has stolen the authority's key. */
+/** A leaf that an attacker creates with the stolen key of the authority. */
 function forged(host: string) {
   const stolen = readFileSync(join(dataDir, 'ca', 'authority.pem'), 'utf8');
   const key = readPrivateKey(stolen);

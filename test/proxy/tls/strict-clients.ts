@@ -18,7 +18,7 @@ export const hosts = [
 
 const run = promisify(execFile);
 
-// What Python 3.13 does by default, whatever version runs here.
+// The default verification of Python 3.13, whichever version of Python runs the test.
 const handshake = `
 import socket, ssl, sys
 context = ssl.create_default_context(cafile=sys.argv[1])
@@ -31,7 +31,10 @@ except ssl.SSLCertVerificationError as error:
     print("refused:", error.verify_message)
 `;
 
-/** What a strict Python client makes of a server: its TLS version, or why it refused the certificate. */
+/**
+ * Connects to a server with a strict Python client; resolves with the TLS version, or with the
+ * reason why the client rejected the certificate.
+ */
 export async function strictPython(
   cleanup: Cleanup,
   { ca, host, ...shown }: { readonly ca: string; readonly host: string } & SecureContextOptions,
@@ -45,7 +48,10 @@ export async function strictPython(
   return stdout.trim();
 }
 
-/** What `openssl verify -x509_strict` says of a leaf for a host: `leaf.pem: OK`, or why not. */
+/**
+ * The output of `openssl verify -x509_strict` for a host's leaf: `leaf.pem: OK`, or the reason of
+ * the rejection.
+ */
 export function strictOpenssl(
   cleanup: Cleanup,
   { ca, leaf, host }: { readonly ca: string; readonly leaf: string; readonly host: string },

@@ -8,7 +8,10 @@ import {
   until,
 } from '../../support/sidecar/proxy.ts';
 
-/** An upstream that talks bytes: called with each connection once a head has come. */
+/**
+ * An upstream that works with raw bytes: `talk` is called with each connection after the head of a
+ * request has arrived.
+ */
 export function rawUpstream(
   cleanup: Cleanup,
   talk: (socket: Socket, head: string) => void,
@@ -26,7 +29,7 @@ export function rawUpstream(
   return listening(server, cleanup);
 }
 
-/** One request through the proxy, and all that comes back. */
+/** Sends one request through the proxy; resolves with all received bytes. */
 export function get(proxy: TestProxy, port: number, more = '', method = 'GET'): Promise<string> {
   return raw(
     proxy.port,
@@ -41,5 +44,5 @@ export async function outcomeOf(proxy: TestProxy): Promise<Outcome> {
   return outcome;
 }
 
-/** The head of an upstream's answer. */
+/** The head of an upstream's response. */
 export const head = (lines: string) => `HTTP/1.1 200 OK\r\n${lines}\r\n`;

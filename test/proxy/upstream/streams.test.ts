@@ -40,7 +40,7 @@ describe('a streamed response', () => {
     }
     latencies.sort((a, b) => a - b);
     expect(latencies[10]).toBeLessThan(10);
-    // Silence is no failure of an event stream, however short the limit is elsewhere.
+    // A pause is not a failure of an event stream, even if the limit for other responses is short.
     await new Promise((resolve) => setTimeout(resolve, 100));
     emit('data: late\n\n');
     expect(String((await events.next()).value)).toBe('data: late\n\n');

@@ -17,12 +17,15 @@ const dayMs = 86_400_000;
 
 export interface Identity {
   readonly ca: string;
-  /** Leaf, then its authority. */
+  /** The leaf, followed by its authority. */
   readonly cert: string;
   readonly key: string;
 }
 
-/** A server's certificate by an authority of its own, from `fromMs` to `toMs` around now. */
+/**
+ * A certificate for a server from an authority of its own, valid from `fromMs` to `toMs` relative
+ * to now.
+ */
 export function certificateFor(host: string, fromMs = -10 * dayMs, toMs = dayMs): Identity {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const leaf = generateKeyPairSync('ec', { namedCurve: 'P-256' });
@@ -41,7 +44,9 @@ export function certificateFor(host: string, fromMs = -10 * dayMs, toMs = dayMs)
   return { ca, cert: cert + ca, key };
 }
 
-/** What no careful authority signs any more, made by openssl; the certificate is its own authority. */
+/**
+ * A self-signed certificate from openssl with properties that public authorities no longer sign.
+ */
 export function opensslCertificate(
   cleanup: Cleanup,
   { key, digest = 'sha256', extensions }: OpensslOptions,
@@ -62,7 +67,7 @@ interface OpensslOptions {
   readonly extensions: readonly string[];
 }
 
-/** A leaf whose authority is sound, but signed it over SHA-1. */
+/** A leaf from a valid authority, signed with SHA-1. */
 export function sha1Signed(cleanup: Cleanup): Identity {
   const folder = temporaryFolder(cleanup);
   const file = (name: string) => join(folder, name);
@@ -78,7 +83,7 @@ export function sha1Signed(cleanup: Cleanup): Identity {
   return { ca: read('ca.pem'), cert: read('pem') + read('ca.pem'), key: read('key') };
 }
 
-/** A TLS server that counts what it could read. */
+/** A TLS server that counts the bytes that it could decrypt. */
 export async function countingServer(cleanup: Cleanup, options: TlsOptions) {
   const received = { bytes: 0, connections: 0 };
   const server = createServer(options, (socket) => {
@@ -92,7 +97,7 @@ export async function countingServer(cleanup: Cleanup, options: TlsOptions) {
   return { port: await listening(server, cleanup), received };
 }
 
-/** A guard for which every name is this machine. */
+/** A guard whose resolver maps every name to this machine. */
 export function everythingIsHere() {
   return createGuard({
     allowPrivate: ['127.0.0.0/8'],
@@ -100,7 +105,7 @@ export function everythingIsHere() {
   });
 }
 
-/** A request of an agent that trusts the proxy. */
+/** Sends a request as an agent that trusts the proxy. */
 export async function through(
   cleanup: Cleanup,
   proxy: TestProxy,

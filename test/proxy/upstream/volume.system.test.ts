@@ -27,7 +27,7 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-/** Ingress and forward in a process of their own, so that their memory can be read. */
+/** Starts ingress and forwarder in a separate process, so that their memory can be measured. */
 async function startAlone() {
   const dataDir = temporaryFolder(cleanup);
   const authority = loadAuthority({ dataDir, clock: systemClock });
@@ -101,7 +101,7 @@ describe('200 MB through the proxy', () => {
         const up = await request(url, { dispatcher: agent, method: 'PUT', body });
         expect(await up.body.text()).toBe(digestOfAll());
       };
-      // The first pass fills the pools of the runtime; what grows after it would be ours.
+      // The first pass fills the memory pools of the runtime; later growth would be the sidecar's.
       await downAndUp();
       const first = most;
       await downAndUp();
@@ -157,7 +157,7 @@ describe('200 MB through the proxy', () => {
   }, 60_000);
 });
 
-/** Resolves once a number has stopped growing. */
+/** Resolves when a number no longer grows. */
 async function settled(value: () => number): Promise<void> {
   let last = -1;
   while (last !== value()) {

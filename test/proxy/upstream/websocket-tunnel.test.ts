@@ -22,7 +22,10 @@ interface Asked {
   readonly filter?: ResponseFilter;
 }
 
-/** Opens a WebSocket through a proxy that sends it on as `asked` says; resolves with how it ended. */
+/**
+ * Opens a WebSocket through a proxy that forwards it as the parameters specify; resolves with the
+ * outcome.
+ */
 async function tunnelled({ port, path = '/ws', headers = [], filter }: Asked): Promise<Outcome> {
   const outcomes: Outcome[] = [];
   const guard = everythingIsHere();

@@ -1,13 +1,13 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 
 export interface ManualClock extends Clock {
-  /** Both clocks move on. */
+  /** Advances both clocks. */
   advance(ms: number): void;
-  /** The wall clock alone is set, as an operator or NTP would. */
+  /** Sets only the wall clock, as an operator or NTP would. */
   setWall(nowMs: number): void;
 }
 
-/** A clock that moves only when told. */
+/** A clock that advances only when a test calls it. */
 export function manualClock(startMs = Date.UTC(2026, 0, 1)): ManualClock {
   let wall = startMs;
   let monotonic = 1_000;

@@ -1,4 +1,7 @@
-/** Milliseconds that this process has computed: a busy machine does not make them more. */
+/**
+ * Processor time of this process in milliseconds, which other load on the machine does not
+ * increase.
+ */
 export function processorMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;

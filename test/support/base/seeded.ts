@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 
-/** Numbers from 0 to 1 that come again with the same seed (mulberry32). */
+/** Pseudo-random numbers from 0 to 1, the same for the same seed (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed | 0;
   return () => {
@@ -11,7 +11,7 @@ export function seeded(seed: number): () => number {
   };
 }
 
-/** A new seed, printed, so that a run that failed can be had again: `SEED=… npm run soak`. */
+/** A new seed. It is printed, so that a failed run can be repeated: `SEED=… npm run soak`. */
 export function printedSeed(): number {
   const seed = Number(process.env.SEED ?? randomInt(2 ** 31));
   process.stdout.write(`seed ${seed}\n`);

@@ -1,6 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Awaits a condition that something else will make true; fails after `withinMs`, saying what was awaited. */
+/**
+ * Waits until a condition is true; fails after `withinMs` with a message that names the condition.
+ */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   { withinMs = 10_000, what = condition.toString() } = {},

@@ -7,9 +7,9 @@ import { type Answer, holds, type TestApi } from './api.ts';
 export interface AccessHarness {
   readonly api: () => TestApi;
   /**
-   * For each collection path, such as `/v1/policies`: makes an object of it in a tenant and
-   * returns its id. An operation that addresses an object of a collection not named here fails
-   * the suite, so that none can be forgotten.
+   * For each collection path, such as `/v1/policies`: creates an object of the collection in a
+   * tenant and returns its id. If an operation addresses an object of a collection that is missing
+   * here, the suite fails, so that no collection can be forgotten.
    */
   readonly objects: Readonly<Record<string, (tenantId: string) => Promise<string | number>>>;
 }
@@ -24,7 +24,7 @@ interface Addressed {
   readonly body: unknown;
 }
 
-/** Holds every operation to the same rules of access, over real HTTP. */
+/** Verifies over real HTTP that every operation follows the same access rules. */
 export function describeAccess(routes: readonly Route[], harness: AccessHarness): void {
   for (const operation of routes.map((route) => route.operation)) {
     describe(`access to ${operation.id}`, () => {
@@ -110,7 +110,10 @@ function describeOtherTenant(operation: AnyOperation, { api, objects }: AccessHa
   });
 }
 
-/** What an operation addresses: what it declares, else an object of the collection before its last parameter. */
+/**
+ * The object that an operation addresses: the declared one, otherwise an object of the collection
+ * before the path's first parameter.
+ */
 function addressedBy({ path, accessExample, bodyExample }: AnyOperation): Addressed | undefined {
   if (accessExample === 'own-name') return undefined;
   if (accessExample !== undefined) return declared(accessExample);
@@ -124,7 +127,7 @@ function declared(example: Exclude<AccessExample, 'own-name'>): Addressed {
   return { object, params, query, body };
 }
 
-/** Puts an id wherever `'{id}'` stands; in a body as the number or text it is. */
+/** Replaces every `'{id}'` with the id. In a body, the id keeps its type: number or text. */
 function filled(addressed: Addressed, id: string | number): Addressed {
   return JSON.parse(JSON.stringify(addressed), (_name, value) => (value === '{id}' ? id : value));
 }

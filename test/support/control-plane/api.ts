@@ -16,11 +16,11 @@ import { generateApiKey } from '../../../shared/crypto/api-key.ts';
 export interface TestApi {
   /** `http://127.0.0.1:<port>`. */
   readonly origin: string;
-  /** A key straight in the database, as if it had been made long ago. */
+  /** Stores a key directly in the database, as if it had been created long ago. */
   key(holder?: KeyHolderOptions): Promise<string>;
-  /** A typed client for a key, or for a new key of this holder. */
+  /** A typed client with this key, or with a new key of this holder. */
   client(holder?: KeyHolderOptions | string): Promise<Client>;
-  /** A plain request: path below the origin, key as given. */
+  /** Sends a plain request: the path is relative to the origin, and the key is sent as given. */
   send(method: string, path: string, init?: SendOptions): Promise<Answer>;
   close(): Promise<void>;
 }
@@ -45,7 +45,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body as JSON, or undefined when it is none. */
+  /** The body as JSON; undefined if the body is not JSON. */
   readonly body: Record<string, unknown> | undefined;
 }
 
@@ -79,7 +79,7 @@ export async function startApi(
   };
 }
 
-/** Roles that hold, and do not hold, a permission. */
+/** Whether a role has a permission. */
 export function holds(role: Role, permission: string): boolean {
   return ([...permissionsOf(role, false)] as string[]).includes(permission);
 }

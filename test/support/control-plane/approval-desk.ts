@@ -22,9 +22,9 @@ export interface Act {
 }
 
 /**
- * A gateway with an agent whose calls need approval, and three who decide: `refund` needs one of
- * them, `two` needs two, `quick` within a minute, `boss` an admin, `often` may be
- * granted three times.
+ * A gateway with an agent whose calls need approval, and three users who can decide. `refund` needs
+ * one approval, `two` needs two, `quick` needs one within a minute, `boss` needs one by an admin,
+ * and `often` may be granted three times.
  */
 export async function startApprovalDesk(options: TestServicesOptions = {}) {
   const gateway: Gateway = await startGateway(options);
@@ -61,11 +61,11 @@ export async function startApprovalDesk(options: TestServicesOptions = {}) {
     anna,
     ben,
     admin,
-    /** By whose key the agent asks: nobody decides on what they asked for themselves. */
+    /** The client that requests actions for the agent; it cannot decide on its own requests. */
     bot,
-    /** An action that nobody asked for yet. */
+    /** An action that was not requested yet. */
     action,
-    /** Asks for an action that needs approval; returns the action and the approval's id. */
+    /** Requests an action that needs approval; returns the action and the approval's id. */
     async request(more: Asked = {}) {
       const asked = action(more);
       const answer = await bot.call(preflight, { body: asked });
@@ -73,7 +73,9 @@ export async function startApprovalDesk(options: TestServicesOptions = {}) {
     },
     decide: async (id: number, body: Act, client: Client = anna) =>
       client.call(decideApproval, { params: { id }, body: body as never }),
-    /** A passport for the agent and its user, bound to an approval or to none. */
+    /**
+     * A passport for the agent and its user, bound to an approval unless `approval_hash` is null.
+     */
     async passport(approval_hash: string | null) {
       const issued = await gateway.owner.call(issuePassport, {
         body: {

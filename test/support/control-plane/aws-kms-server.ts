@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { signAwsRequest } from './sign-aws-request.ts';
 
-/** As much of AWS KMS as a data key needs, over TLS; it checks signatures and encryption contexts. */
+/**
+ * The part of AWS KMS that wraps a data key, over TLS. Verifies signatures and encryption contexts.
+ */
 export interface AwsKmsServer {
   readonly endpoint: string;
   readonly arn: string;

@@ -1,9 +1,9 @@
 import type { Pool } from 'pg';
 
 /**
- * What a database's tables are, as sorted lines: columns with type, nullability and default,
- * indexes, keys. Left out is what a Prisma schema cannot say (partial indexes, checks, triggers)
- * and the migration history.
+ * Describes a database's tables as sorted lines: columns with type, nullability and default,
+ * indexes, and keys. Omits the migration history and everything that a Prisma schema cannot express
+ * (partial indexes, checks, triggers).
  */
 export async function describeTables(pool: Pool): Promise<readonly string[]> {
   const { rows } = await pool.query<{ line: string }>(`

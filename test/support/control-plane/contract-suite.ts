@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 
-/** Holds what operations say of themselves to what their schemas say. */
+/** Verifies that the examples of each operation match its schemas. */
 export function describeContract(operations: readonly AnyOperation[]): void {
   describe.each(operations.map((operation) => [operation.id, operation] as const))(
     'the declaration of %s',

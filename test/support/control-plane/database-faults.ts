@@ -1,17 +1,17 @@
 import type { TestServices } from './services.ts';
 
 export interface DatabaseFaults {
-  /** The table is not there. */
+  /** Makes the table unavailable. */
   withoutTable(table: string): Promise<void>;
-  /** Every write to the table fails, as on a full disk. */
+  /** Makes every write to the table fail, as on a full disk. */
   unwritable(table: string): Promise<void>;
-  /** Once the test is over, this puts the database right again. */
+  /** Registers a statement that repairs the database after the test. */
   onMend(statement: string): void;
-  /** Puts the database right again. */
+  /** Repairs the database. */
   mend(): Promise<void>;
 }
 
-/** Real faults of a real database, to be mended by whoever asks for them. */
+/** Causes real faults in a real database. The caller must repair them. */
 export function databaseFaults({ pool }: Pick<TestServices, 'pool'>): DatabaseFaults {
   const undoing: string[] = [];
   const fault = async (statement: string, undo: string) => {

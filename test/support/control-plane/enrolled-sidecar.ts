@@ -28,10 +28,10 @@ export interface EnrolledSidecar {
   readonly enrolment: Enrolment;
   /** The sidecar's own client of the control plane. */
   readonly controlPlane: ControlPlane;
-  /** A record as its spool would hold it. */
+  /** A record as the sidecar's spool would store it. */
   record(more?: JsonObject, salt?: string): SpoolRecord;
   upload(segment: string, records: readonly SpoolRecord[]): Promise<SpoolPosition>;
-  /** Signs where records stand in the spool, after `after`. */
+  /** Signs the position of the records in the spool, which follow `after`. */
   segment(records: readonly SpoolRecord[], after?: SpoolPosition, more?: SegmentChanges): Segment;
 }
 

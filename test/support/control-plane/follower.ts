@@ -9,17 +9,17 @@ export interface Message {
 export interface Follower {
   readonly status: number;
   readonly headers: Headers;
-  /** What came until now, in order. */
+  /** The messages received so far, in order. */
   readonly messages: Message[];
-  /** As an event source remembers it: ids without data count. */
+  /** The last event id, as an event source remembers it: ids of events without data count. */
   readonly lastEventId: string;
   readonly comments: number;
-  /** How the stream ended; undefined while it goes on. */
+  /** How the stream ended; undefined while it is open. */
   readonly end: 'ended' | 'broken' | undefined;
-  /** Reads no further until it is resumed. */
+  /** Stops reading until it is resumed. */
   pause(): void;
   resume(): void;
-  /** Waits until so many messages are here. */
+  /** Waits until this many messages have arrived. */
   has(count: number, withinMs?: number): Promise<readonly Message[]>;
   ended(): Promise<'ended' | 'broken'>;
   close(): void;
@@ -31,7 +31,10 @@ interface FollowOptions {
   readonly lastEventId?: string;
 }
 
-/** Follows `/v1/evidence/stream` as a client does, holding every byte to the form of an event stream. */
+/**
+ * Follows `/v1/evidence/stream` as a client does, and verifies that every byte has the form of an
+ * event stream.
+ */
 export async function startFollower(
   origin: string,
   { key, query = {}, lastEventId }: FollowOptions,

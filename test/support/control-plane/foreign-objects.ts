@@ -7,8 +7,8 @@ import type { TestApi } from './api.ts';
 let made = 0;
 
 /**
- * Makes one object of each collection in a tenant, straight in the database. A collection whose
- * objects a new operation addresses belongs in here.
+ * Creates one object of each collection in a tenant, directly in the database. Add every new
+ * collection whose objects an operation addresses.
  */
 export function foreignObjects(
   { db, clock, ledger }: Services,

@@ -26,23 +26,23 @@ import { type TestServices, type TestServicesOptions, testServices } from './ser
 export interface Gateway {
   readonly services: TestServices;
   readonly api: TestApi;
-  /** A client whose key is the tenant owner's. */
+  /** A client with the tenant owner's key. */
   readonly owner: Client;
-  /** A client for a new key of this holder, in the default tenant. */
+  /** A client with a new key of this holder, in the default tenant. */
   as(holder: KeyHolderOptions): Promise<Client>;
-  /** A plain POST below `/api` with the owner's key, or the one given. */
+  /** Sends a plain POST to a path below `/api`, with the given key or the owner's. */
   post(path: string, body: unknown, key?: string): Promise<Answer>;
-  /** Registers an agent; returns its id as actions name it. */
+  /** Registers an agent; returns its id in the form that actions contain. */
   agent(name?: string, capabilities?: readonly string[]): Promise<string>;
-  /** Publishes a policy of these rules. */
+  /** Publishes a policy with these rules. */
   publish(...rules: readonly JsonObject[]): Promise<string>;
-  /** Verifies the ledgers whole, then closes. */
+  /** Verifies that all ledgers are intact, then closes. */
   close(): Promise<void>;
 }
 
 const tenantIds = ['default', 'other'] as const;
 
-/** The control plane's own resources on a real database, behind real HTTP, with two tenants. */
+/** The control plane's resources on a real database, over real HTTP, with two tenants. */
 export async function startGateway(options: TestServicesOptions = {}): Promise<Gateway> {
   const services = await testServices(options);
   for (const id of tenantIds) {
@@ -77,7 +77,7 @@ export async function startGateway(options: TestServicesOptions = {}): Promise<G
   };
 }
 
-/** Whatever a test did, nothing of it may have broken the ledger. */
+/** No test may leave a damaged ledger. */
 async function assertLedgersWhole(services: TestServices): Promise<void> {
   for (const id of tenantIds) {
     const report = await verifyStored(services, id);
@@ -85,12 +85,12 @@ async function assertLedgersWhole(services: TestServices): Promise<void> {
   }
 }
 
-/** Budgets that no test uses up. */
+/** Request budgets that no test exhausts. */
 export const roomyLimits = {
   requestsPerMinute: { tenant: 100_000, control: 100_000, sidecar: 100_000, address: 100_000 },
 };
 
-/** The routes of most resources; those of keys and users not. */
+/** The routes of most resources, without those of keys and users. */
 export function routesOf(services: Services) {
   return [
     ...actionRoutes(services),
@@ -111,7 +111,7 @@ export function routesOf(services: Services) {
   ];
 }
 
-/** A rule that matches calls of a tool, or everything. */
+/** A rule that matches calls of a tool, or all calls if no tool is given. */
 export function rule(decision: string, tool?: string, more: JsonObject = {}): JsonObject {
   const condition =
     tool === undefined
@@ -121,7 +121,7 @@ export function rule(decision: string, tool?: string, more: JsonObject = {}): Js
   return { name, decision, reason: `test.${decision}`, when: { all: [condition] }, ...more };
 }
 
-/** What a call was refused with; fails when it was not refused. */
+/** The error with which a call was refused; fails if the call was not refused. */
 export async function refusalOf(call: Promise<unknown>): Promise<GatewayError> {
   try {
     await call;

@@ -6,7 +6,7 @@ import type {
 } from '../../../control-plane/platform/store/signed-columns.ts';
 import type { Transaction } from '../../../control-plane/platform/store/transaction.ts';
 
-/** Tables that tests write by hand. */
+/** Tables to which tests write directly. */
 const tables: Readonly<Record<string, SignedTable>> = {
   agent: 'agent',
   apiKey: 'api_key',
@@ -28,9 +28,9 @@ interface Delegate {
 }
 
 /**
- * The same client, for what tests write by hand: rows come out signed, as if the control plane had
- * written them. What is done inside a transaction is as it is there, and so is SQL: that is how
- * rows are forged.
+ * The same client, except that rows that tests write directly are signed as if the control plane
+ * had written them. Writes in a transaction and by SQL are not signed, so that tests can forge
+ * rows.
  */
 export function handSigned<Client extends Pick<Transaction, '$executeRaw'>>(
   client: Client,
@@ -70,7 +70,8 @@ function signing(
     upsert: one('upsert'),
     createMany: async (args) => {
       const made = await delegate.createMany?.(args);
-      // What the product writes is signed by itself; signing here would bless what a test has forged.
+      // Rows that the product writes are already signed. Signing here would also sign rows that a
+      // test has forged.
       if (!isSigned(args)) await sign(await delegate.findMany({ where: { mac: null } }));
       return made;
     },
@@ -87,7 +88,7 @@ function signing(
   });
 }
 
-/** Updates by hand change no key. */
+/** Identifies a row; direct updates do not change its key. */
 function nameOf(row: Row): string {
   const { tenantId, id, kid, name } = row as unknown as Record<string, unknown>;
   return JSON.stringify([tenantId, id ?? kid ?? name]);

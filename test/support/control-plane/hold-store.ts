@@ -1,5 +1,5 @@
-// A program of its own for tests: opens the embedded store on the directory given, writes a
-// tenant, says so, and stays until it is killed.
+// A separate program for tests: opens the embedded store in the given directory, writes a tenant,
+// prints `ready`, and runs until it is killed.
 import { openStore } from '../../../control-plane/platform/store/open.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 

@@ -5,13 +5,16 @@ import { type TestServices, testServices } from './services.ts';
 
 interface OneDatabase {
   readonly url: string;
-  /** Another process on the same database, which knows nothing but what that holds; ended after the test. */
+  /**
+   * Starts another process's services on the same database, which share no memory with the others.
+   * They end after the test.
+   */
   begin(): Promise<TestServices>;
-  /** Ends all that were begun. */
+  /** Ends all services that were started. */
   endAll(): Promise<void>;
 }
 
-/** A database for the tests of one file, made before them and dropped after them. */
+/** A database for the tests of one file, created before the tests and dropped after them. */
 export function oneDatabase(): OneDatabase {
   const masterKey = randomBytes(32);
   const begun: TestServices[] = [];

@@ -7,7 +7,7 @@ const keyed = { ...shared, auth: 'bearer', permission: 'read' } as const;
 
 const answer = { status: 200, description: 'What arrived.', schema: z.unknown() } as const;
 
-/** Operations made for tests of the HTTP layer; `on` is told what the use case would be given. */
+/** Operations for tests of the HTTP layer. */
 export const probe = {
   echo: operation({
     ...keyed,
@@ -101,7 +101,10 @@ export const probe = {
   }),
 } satisfies Record<string, AnyOperation>;
 
-/** Routes for the probes. `fail` is what the failing one throws; `stream` what the stream yields. */
+/**
+ * Routes for the probes. `fail` returns the error that the failing probe throws; `stream` returns
+ * the items that the streaming probe sends.
+ */
 export function probeRoutes(behaviour: {
   readonly fail?: () => unknown;
   readonly stream?: (signal: AbortSignal) => AsyncIterable<string>;

@@ -5,7 +5,7 @@ import { bindMigrationAwareSqlAdapterFactory } from '@prisma/driver-adapter-util
 import type { SchemaEngine } from '@prisma/schema-engine-wasm';
 import * as bindings from '@prisma/schema-engine-wasm/schema_engine_bg';
 
-// Node has it; the type library that names it is the browser's.
+// Node provides it, but only the type library of browsers declares it.
 declare const WebAssembly: {
   instantiate(
     bytes: Uint8Array,
@@ -15,7 +15,7 @@ declare const WebAssembly: {
 
 let loaded = false;
 
-/** Instantiated by hand: the package's own entry imports WebAssembly as a module. */
+/** Instantiated directly, because the package's own entry imports WebAssembly as a module. */
 async function loadEngine(): Promise<void> {
   if (loaded) return;
   loaded = true;
@@ -30,8 +30,8 @@ async function loadEngine(): Promise<void> {
 }
 
 /**
- * The SQL that leads from one Prisma schema to another, by Prisma's own engine; without `before`,
- * from an empty database. The engine wants a connection, and asks it nothing.
+ * The SQL that migrates from one Prisma schema to another, created by Prisma's own engine; without
+ * `before`, from an empty database. The engine requires a connection but does not query it.
  */
 export async function schemaSql(
   after: string,

@@ -29,27 +29,32 @@ export interface TestServices extends Services {
   readonly clock: ManualClock;
   /** For services that share the database. */
   readonly masterKey: Buffer;
-  /** Closes everything and removes what was made. */
+  /** Closes everything and removes the data that was created. */
   close(): Promise<void>;
 }
 
 export interface TestServicesOptions {
-  /** Default: a database of its own on the run's Postgres. `embedded`: PGlite in a folder of its own. */
+  /**
+   * Default: a separate database on the run's Postgres. `embedded`: PGlite in a separate folder.
+   */
   readonly databaseUrl?: string | 'embedded';
-  /** Default: a bus in this process. */
+  /** Default: a bus in the same process. */
   readonly redisUrl?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly log?: Log;
-  /** Default: one that starts now and moves only when told. */
+  /** Default: a clock that starts now and advances only when a test advances it. */
   readonly clock?: ManualClock;
-  /** Authorities to trust, or a guard of the test's own, on the way to upstreams. */
+  /** Authorities to trust for upstreams, or a guard of the test. */
   readonly upstream?: Parameters<typeof openUpstream>[1];
   readonly feed?: FeedOptions;
   /** 32 bytes; services that share a database must share it. */
   readonly masterKey?: Buffer;
 }
 
-/** Services as a running control plane has them: every part real, the clock the test's; `db` signs. */
+/**
+ * Services as in a running control plane. All parts are real except the clock; writes through `db`
+ * are signed.
+ */
 export async function testServices(options: TestServicesOptions = {}): Promise<TestServices> {
   const { log = silentLog, clock = manualClock(Date.now()), redisUrl } = options;
   const isEmbedded = options.databaseUrl === 'embedded';
@@ -66,7 +71,8 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   const { pool } = store;
   const { masterKey = randomBytes(32) } = options;
   const keyed = { ...config, masterKey: masterKey.toString('base64') };
-  // Where a control plane has begun to work on this database, its root secret is the one that counts.
+  // If a control plane has already used this database, the root secret that is stored there must be
+  // used.
   const { rowCount: known } = await pool.query('select 1 from vault_key');
   const vault = createVault(known === 0 ? masterKey : await openKeys(pool, keyed));
   const guard = createRowGuard({ pool, clock, log, vault });
@@ -119,7 +125,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   return services;
 }
 
-/** A configuration as the given environment makes it. */
+/** The configuration that the given environment results in. */
 export function testConfig(env: Readonly<Record<string, string>> = {}): Config {
   const readFile = () => {
     throw new Error('tests read no secret files');
@@ -127,12 +133,13 @@ export function testConfig(env: Readonly<Record<string, string>> = {}): Config {
   return readConfig({ env, readFile });
 }
 
-/** The events of a tenant, sealed ones first, as they were recorded. */
+/** The events of a tenant in the order in which they were recorded, sealed events first. */
 export async function eventsOf(
   { db }: Pick<Services, 'db'>,
   tenantId: string,
 ): Promise<readonly EvidenceEvent[]> {
-  // What waits first: an event that is sealed meanwhile is then seen twice, and never missed.
+  // Waiting events are read first: an event that is sealed in the meantime is then read twice and
+  // not missed.
   const waiting = await db.eventOutbox.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
   const rows = await db.evidenceRow.findMany({ where: { tenantId }, orderBy: { position: 'asc' } });
   const texts = [...rows.map(({ canonical }) => canonical), ...waiting.map(({ event }) => event)];
@@ -141,7 +148,10 @@ export async function eventsOf(
   return events.filter(({ id }) => !seen.has(id) && seen.add(id));
 }
 
-/** The same services, and the sections that their use cases move, in order, as `<tenant> <section>`. */
+/**
+ * The same services, and a list of the sections that their use cases change, in order, as `<tenant>
+ * <section>`.
+ */
 export function watchSections<Given extends Services>(
   services: Given,
 ): { readonly watched: Given; readonly moved: string[] } {

@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto';
 
 interface AwsRequest {
   readonly url: URL;
-  /** Names in lower case; all of them are signed. */
+  /** Header names in lower case; all headers are signed. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly region: string;
@@ -17,8 +17,9 @@ interface AwsKeys {
 }
 
 /**
- * The headers of a POST with AWS Signature Version 4 (AWS General Reference, "Signing AWS API
- * requests"), without a query: what the library of the product is compared with.
+ * The headers of a POST without a query, signed with AWS Signature Version 4 (AWS General
+ * Reference, "Signing AWS API requests"). Tests compare the library that the product uses with this
+ * implementation.
  */
 export function signAwsRequest(
   { url, headers, body, region, service, at }: AwsRequest,

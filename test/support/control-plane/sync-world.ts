@@ -24,7 +24,7 @@ import { policyHash } from '../../../shared/policy/language/hash.ts';
 import type { SectionName } from '../../../shared/sync/sections.ts';
 import { handSigned } from './hand-signed.ts';
 
-/** One master key, as all tenants of one installation have. */
+/** One master key for all tenants, as in one installation. */
 const vault = createVault(randomBytes(32));
 
 interface WorldOptions {
@@ -34,7 +34,9 @@ interface WorldOptions {
   readonly tenantId?: string;
 }
 
-/** A tenant in a real database, with the publisher that carries it to a bus. */
+/**
+ * A tenant in a real database, with the publisher that publishes the tenant's sections to a bus.
+ */
 export class SyncWorld {
   readonly store: Store;
   readonly bus: Bus;
@@ -42,7 +44,7 @@ export class SyncWorld {
   readonly tenantId: string;
   readonly vault = vault;
   readonly guard: RowGuard;
-  /** For what is written by hand: rows come out signed. */
+  /** For rows that tests write directly; they are signed. */
   readonly db: Store['db'];
   readonly signingKeys: ReturnType<typeof createSigningKeys>;
   readonly deps: PublisherDeps;
@@ -77,12 +79,15 @@ export class SyncWorld {
     return world;
   }
 
-  /** A publisher of this world's own, as one process runs it. Slow by itself: tests drive its rounds. */
+  /**
+   * A separate publisher, as each process has one. Its interval is long, because tests start its
+   * rounds.
+   */
   publisher(change: Partial<PublisherDeps> = {}): RunningPublisher {
     return createPublisher({ ...this.deps, roundMs: 60_000, ...change });
   }
 
-  /** A change of data together with the move of its sections. */
+  /** Changes data and publishes the affected sections. */
   async change(
     publisher: RunningPublisher,
     sections: readonly SectionName[],
@@ -142,13 +147,13 @@ export class SyncWorld {
     });
   }
 
-  /** What a sidecar that enrolled now would pin. */
+  /** The keys that a sidecar would pin if it enrolled now. */
   async sectionKeys() {
     const { publicJwk } = await this.signingKeys.active(this.tenantId, 'sync');
     return verificationKeys([publicJwk]);
   }
 
-  /** Retires the key of sections and makes another, moving nothing. */
+  /** Retires the section key and creates another, without publishing any section. */
   async rotateSyncKey(): Promise<void> {
     const { tenantId, clock } = this;
     await this.db.signingKey.updateMany({

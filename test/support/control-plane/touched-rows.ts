@@ -12,17 +12,17 @@ interface Plan {
 
 export interface Touched {
   readonly statements: number;
-  /** Rows of the ledger that the database looked at, those among them that it then left out. */
+  /** Number of ledger rows that the database read, including those that it then discarded. */
   readonly touched: number;
-  /** The most rows that any one sort was given. */
+  /** The largest number of rows that one sort received. */
   readonly sorted: number;
-  /** Reads of the ledger that no index led to. */
+  /** Reads of the ledger without an index. */
   readonly scansOfAll: readonly string[];
 }
 
 /**
- * Runs a reader on a pool that has every statement explained as it is executed, with the very
- * values, and says what the statements cost.
+ * Runs a reader on a pool that explains every statement as it is executed, with its actual values;
+ * returns the cost of the statements.
  */
 export async function touchedRows(
   pool: Pool,

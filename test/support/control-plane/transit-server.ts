@@ -3,16 +3,22 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
-/** As much of Vault's transit engine as a data key needs, over TLS; every byte asked for and answered is kept. */
+/**
+ * The part of Vault's transit engine that wraps a data key, over TLS. Keeps every byte that it
+ * receives and sends.
+ */
 export interface TransitServer {
-  /** As in `SALLYPORT_KMS_KEY`. */
+  /** The key in the form of `SALLYPORT_KMS_KEY`. */
   readonly key: string;
   readonly token: string;
-  /** What was asked, as `<verb> <status>`. */
+  /** The requests, as `<verb> <status>`. */
   readonly asked: readonly string[];
-  /** A new version of its own key; what older ones wrapped is still decrypted. */
+  /**
+   * Creates a new version of the server's key; data that older versions wrapped can still be
+   * decrypted.
+   */
   rotate(): void;
-  /** From now on older versions decrypt nothing (`min_decryption_version`). */
+  /** From now on, older key versions decrypt nothing (`min_decryption_version`). */
   forgetOlder(): void;
   close(): Promise<void>;
 }
@@ -58,7 +64,7 @@ export async function startTransitServer(tls: {
     try {
       return { verb, status: 200, data: { data: operation(JSON.parse(body)) } };
     } catch (error) {
-      // Vault's own errors repeat what they were asked; so do these.
+      // Vault's errors repeat the request, so these errors do, too.
       return { verb, status: 400, data: { errors: [String(error), body] } };
     }
   };

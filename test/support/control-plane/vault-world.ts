@@ -16,10 +16,10 @@ type Env = Readonly<Record<string, string>>;
 
 export const masterKey = (): string => randomBytes(32).toString('base64');
 
-/** The id under which the vault knows a master key. */
+/** The id of a master key in the vault. */
 export const masterKeyId = (key: string): string => wrappingKeyOf(Buffer.from(key, 'base64')).id;
 
-/** Settings with this master key, and with the one before it while it is being replaced. */
+/** Settings with this master key and, during a rotation, the previous one. */
 export const under = (current: string, previous?: string): Env => ({
   SALLYPORT_MASTER_KEY: current,
   ...(previous === undefined ? {} : { SALLYPORT_MASTER_KEY_PREVIOUS: previous }),
@@ -30,7 +30,7 @@ export interface VaultWorld {
   readonly store: Store;
   readonly url: string;
   open(env: Env): Promise<OpenKeys>;
-  /** As `sallyport vault rotate-master-key` with these settings does. */
+  /** Rotates as `sallyport vault rotate-master-key` does with these settings. */
   rotate(
     env: Env,
     options?: { patienceMs?: number; onProgress?: (step: string) => void },
@@ -38,7 +38,7 @@ export interface VaultWorld {
   close(): Promise<void>;
 }
 
-/** On a database of its own, unless one is named. */
+/** Uses a new database unless a URL is given. */
 export async function startVaultWorld(databaseUrl?: string): Promise<VaultWorld> {
   const database =
     databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} };
@@ -69,7 +69,7 @@ export async function startVaultWorld(databaseUrl?: string): Promise<VaultWorld>
   };
 }
 
-/** The tables that hold anything this key wraps, whichever tables there are. */
+/** The tables that contain data wrapped by this key, searched in all existing tables. */
 export async function tablesUnder(
   { store }: Pick<VaultWorld, 'store'>,
   id: string,
@@ -80,7 +80,7 @@ export async function tablesUnder(
   );
   const holding: string[] = [];
   for (const { name } of rows) {
-    // In the text of a row, the quotes of a column's text are doubled.
+    // In the text form of a row, quotes within a column's text are doubled.
     const { rows: hits } = await store.pool.query(
       `SELECT FROM "${name}" t WHERE strpos(t::text, $1) > 0 LIMIT 1`,
       [`""kek_id"":""${id}""`],

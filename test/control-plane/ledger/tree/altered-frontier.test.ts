@@ -56,7 +56,7 @@ it.each([
       (await eventsOf(services, tenantId)).filter(({ type }) => type === 'evidence.fork');
     await until(async () => (await incidents()).length > 0, { what: 'the incident is kept' });
     expect(await verifyChain(services, tenantId)).toMatchObject({ events: 7 });
-    // The change is repaired, so waiting events are sealed.
+    // The change is repaired, so the waiting events are sealed.
     await put(frontier);
     await services.ledger.retry(tenantId);
     await services.ledger.seal(tenantId, anEvent());

@@ -244,7 +244,8 @@ describe('a witness', () => {
       SELECT * FROM ${table} WHERE tenant_id = '${tenantId}'`,
       ),
     );
-    // In another process, because this one would remember the end and seal nothing.
+    // Another process seals, because this process remembers the head of the ledger and would seal
+    // nothing.
     const twenty = Array.from({ length: 20 }, () => anEvent());
     await sealElsewhere(services, tenantId, twenty);
     await checkpointNow(services, tenantId);
@@ -263,7 +264,8 @@ describe('a witness', () => {
     expect(await incidents(tenantId)).toEqual([
       `witness ${name} has signed another ledger: a larger one, of 23 events`,
     ]);
-    // Even if it has grown beyond the size that the witness knows, it is another ledger.
+    // The witness refuses the ledger even after it has grown beyond the size that the witness
+    // knows.
     await grow(tenantId, 40);
     await checkpointNow(services, tenantId);
     await round();
@@ -279,7 +281,8 @@ describe('a witness', () => {
     await rounds.run();
     expect(await signatures(tenantId)).toEqual([]);
     await witness.know(vkey);
-    // Not at once, because a failing witness is asked at increasing intervals.
+    // The witness is not asked again at once, because a failing witness is asked at increasing
+    // intervals.
     await rounds.run();
     expect(await signatures(tenantId)).toEqual([]);
     services.clock.advance(15_000);

@@ -42,7 +42,7 @@ function sql(...statements: readonly string[]): Promise<void> {
   return tamper(database.url, ...statements);
 }
 
-/** Gives the rows from a position on other hashes, and adapts the end of the ledger. */
+/** Replaces the hashes of all rows from a position on, and adapts the head of the ledger. */
 async function rewriteFrom(position: number, key: SigningKey): Promise<void> {
   await sql(`UPDATE evidence_row SET event_hash =
       'sha256:' || encode(sha256(convert_to(event_hash, 'UTF8')), 'hex')
@@ -50,7 +50,7 @@ async function rewriteFrom(position: number, key: SigningKey): Promise<void> {
   await signEnd(320, key);
 }
 
-/** Makes a ledger end at a position, with a head that a given key signs. */
+/** Sets the head of a ledger to a position, signed with the given key. */
 async function signEnd(position: number, key: SigningKey): Promise<void> {
   const rows = await services.db.evidenceRow.findMany({
     where: { tenantId, position: { lte: position } },

@@ -125,7 +125,7 @@ describe('a proof', () => {
     const client = await api.client({ tenantId });
     const asked = client.call(getInclusionProof, { query: { position: 4 } });
     await expect(asked).rejects.toMatchObject({ code: 'evidence.fork' });
-    // Nor of its neighbours, whose proofs contain its hash.
+    // Neighbours of the row get no proof either, because their proofs contain the row's hash.
     const beside = client.call(getInclusionProof, { query: { position: 3 } });
     await expect(beside).rejects.toMatchObject({ code: 'evidence.fork' });
   });

@@ -75,7 +75,7 @@ describe('a rollback of the database while a control plane runs', () => {
       { data: { acknowledged_position: 6, ledger_position: 3, problem } },
     ]);
     expect(await readVerification(services, tenantId)).toMatchObject({ lostPosition: 6 });
-    // A position below the lost end is not sufficient.
+    // A position below the last acknowledged one is not sufficient.
     const tooLittle = { position: 5, reason: 'a restore' };
     await expect(acceptLoss(services, callerOf(tenantId), tooLittle)).rejects.toMatchObject({
       code: 'evidence.seal_failed',

@@ -19,7 +19,7 @@ it('every request is refused as retryable while the database is unavailable, and
     const list = (key: string) => api.send('GET', '/api/v1/keys', { key });
     expect((await list(known)).status).toBe(200);
     await postgres.kill();
-    // The server's child processes live a moment longer than it does.
+    // The server's child processes end a moment after the server.
     await expect.poll(async () => (await list(known)).status, { timeout: 15_000 }).not.toBe(200);
     for (const key of [known, 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ']) {
       const answer = await list(key);

@@ -23,7 +23,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Calls while a column contains another text, and restores the text. */
+/** Runs a function while a column contains another text, then restores the text. */
 async function whileHolding(
   { table, column, where }: Record<'table' | 'column' | 'where', string>,
   text: string,

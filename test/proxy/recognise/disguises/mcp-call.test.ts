@@ -15,7 +15,7 @@ describe('an MCP tool call', () => {
     'disguised by %s is refused or recognised as the same action',
     async (...disguise) => {
       if (disguise[2] !== 'other') return expectDisguise(toolCall, disguise);
-      // Another method is another action, with a tool id that no tool can have.
+      // A different method is a different action, with a tool id that no tool can have.
       const seen = await server.send(disguise[1]);
       expect(seen).toMatchObject({ kind: 'action', tool: 'mcp.payments/Tools/Call' });
     },

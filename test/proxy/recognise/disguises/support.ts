@@ -26,7 +26,10 @@ export async function expectDisguise(
   expect(sortedBody(seen.build(seen.args))).toEqual(sortedBody(expected.build(expected.args)));
 }
 
-/** Members may come in another order; everything else must be the same byte for byte. */
+/**
+ * The request with the members of its body sorted. Their order may differ; all other bytes must be
+ * equal.
+ */
 function sortedBody(outgoing: Parameters<typeof written>[0]): unknown {
   const { body: text, ...rest } = written(outgoing) as { body: string | null };
   const isJson = outgoing.headers.includes('application/json');
