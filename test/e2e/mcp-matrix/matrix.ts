@@ -102,7 +102,7 @@ export async function startMatrixStage(): Promise<MatrixStage> {
       ),
     target: (name, transport) =>
       transport === 'Streamable HTTP'
-        ? // With the root's dot, because Go bypasses the proxy for any other name of this machine.
+        ? // Ends with a dot, because Go bypasses the proxy for other names of this machine.
           `http://localhost.:${ports.get(`${name} http`)}/mcp`
         : JSON.stringify({
             command: process.execPath,

@@ -2,8 +2,9 @@ import { deniedBody, marker, smallBody } from './place.ts';
 import { jsonType, post, raw } from './request.ts';
 
 /**
- * An allowed call that carries a denied one. `harmless`: the allowed call is performed and nothing
- * of the denied one arrives. Else the reason for which all of it is refused.
+ * An allowed call that carries a denied one, and the expected result. `harmless`: the allowed call
+ * is performed and no part of the denied one arrives. Otherwise the reason for which the whole call
+ * is refused.
  */
 export type Carrier = readonly [name: string, bytes: Buffer, becomes: string];
 
@@ -25,7 +26,7 @@ const header = (name: string, value: string, becomes = 'harmless'): Carrier => [
 ];
 const other = `/v1/payments/${marker}/refund`;
 
-/** Headers in which some upstream, or something before it, finds another call. */
+/** Headers that some upstream or intermediary interprets as a different call. */
 export const headerCarriers: readonly Carrier[] = [
   header('X-Original-URL', other, 'proxy.method_refused'),
   header('X-Rewrite-URL', other, 'proxy.method_refused'),
@@ -85,7 +86,10 @@ export const headerCarriers: readonly Carrier[] = [
   header('Expect', '100-continue'),
 ];
 
-/** Bodies in which a lenient reader finds the denied amount, and a strict one a small amount. */
+/**
+ * Bodies in which a lenient parser finds the denied amount and a strict parser finds a small
+ * amount.
+ */
 export const bodyCarriers: readonly Carrier[] = [
   ...[
     [
@@ -177,7 +181,7 @@ function form(body: string): Buffer {
 
 const hidden = denied.toString('latin1');
 
-/** Where one request ends and the next begins. */
+/** Bytes in which parsers may disagree on where one request ends and the next begins. */
 export const framingCarriers: readonly Carrier[] = [
   ['another request after the call', Buffer.concat([small(), denied]), 'harmless'],
   ['many requests after the call', Buffer.concat([small(), ...Array(8).fill(denied)]), 'harmless'],

@@ -1,7 +1,9 @@
 import { marker, type Place } from './place.ts';
 import type { Transport } from './wire.ts';
 
-/** Bytes on a connection that mean a denied call to some protocol, and how they are refused. */
+/**
+ * Bytes on a connection that are a denied call in some protocol, and the refusal that is expected.
+ */
 export type Connection = readonly [
   name: string,
   transport: Transport,

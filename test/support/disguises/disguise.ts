@@ -2,10 +2,13 @@ import type { Binding } from '../../../shared/binding/binding.ts';
 
 export const disguisedHost = 'api.example.com';
 
-/** `same`: the plain call's action and the plain call's bytes. Else the refusal's code. */
+/**
+ * A disguised request and its expected recognition. `same`: as the same action and the same bytes
+ * as the plain call. Otherwise the code of the refusal.
+ */
 export type Disguise = readonly [name: string, request: Buffer, becomes: string];
 
-/** What is bound on the host of the denied calls. */
+/** The bindings on the host of the denied calls. */
 export const disguisedBindings = (host: string): readonly Binding[] => [
   {
     name: 'refund',

@@ -1,6 +1,8 @@
 import type { Place } from './place.ts';
 
-/** How the authority of a denied call is written instead of `host:port`, and what becomes of it. */
+/**
+ * A spelling of the authority of a denied call, instead of `host:port`, and the expected result.
+ */
 export type Spelling = readonly [name: string, write: (port: number) => string, becomes: string];
 
 const host = (name: string, text: string, becomes: string): Spelling => [
@@ -9,7 +11,9 @@ const host = (name: string, text: string, becomes: string): Spelling => [
   becomes,
 ];
 
-/** All of them mean the bound host to somebody, or make a reader believe in another one. */
+/**
+ * Spellings that some parser resolves to the bound host, or that make a parser see another host.
+ */
 export const spellings: readonly Spelling[] = [
   host('a short IPv4 address', '127.1', 'same'),
   host('an IPv4 address of three parts', '127.0.1', 'same'),
@@ -82,13 +86,13 @@ function wide(port: number): string {
   return [...String(port)].map((digit) => String.fromCharCode(0xff10 + Number(digit))).join('');
 }
 
-/** The denied call to such an authority, named by Host as well. */
+/** The denied call to this authority, which is also the Host header. */
 export function callTo(authority: string, { path, rest }: Place, form: 'absolute' | 'origin') {
   const target = form === 'absolute' ? `http://${authority}${path}` : path;
   return Buffer.from(`POST ${target} HTTP/1.1\r\nHost: ${authority}\r\n${rest}`);
 }
 
-/** The denied call in absolute form, with a target that is written oddly. */
+/** The denied call in absolute form with an unusual target. */
 export const targets: readonly Spelling[] = [
   ['a scheme in upper case', (port) => `HTTP://127.0.0.1:${port}`, 'same'],
   ['https', (port) => `https://127.0.0.1:${port}`, 'invalid'],

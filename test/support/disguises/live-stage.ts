@@ -11,17 +11,17 @@ import { type Recorder, startRecorder } from './recorder.ts';
 import { raw } from './request.ts';
 import { type Conversation, converse, type Transport, type Way } from './wire.ts';
 
-/** A sidecar as it runs in production, before an upstream that keeps every byte. */
+/** A sidecar as in production, in front of an upstream that keeps every byte. */
 export interface LiveStage {
   readonly separate: Separate;
   readonly redisUrl: string;
   readonly recorder: Recorder;
   way(transport: Transport): Way;
-  /** Sends a request of the tables on one of the ways, with the host that belongs there. */
+  /** Sends a request from the tables over one transport, with the host of that transport. */
   send(transport: Transport, bytes: Buffer): Promise<Conversation>;
-  /** Sends an allowed call on a connection of its own; gives what arrived for it. */
+  /** Sends an allowed call on a separate connection; returns the bytes that arrived for it. */
   allowed(transport: Transport): Promise<string>;
-  /** Events of the ledger by their id. */
+  /** Reason codes of the ledger's events, by event id. */
   reasons(): Promise<ReadonlyMap<string, string>>;
   close(): Promise<void>;
 }
@@ -85,7 +85,7 @@ const allowedCall = raw({
 async function configure({ api }: Separate, recorder: Recorder): Promise<void> {
   for (const port of [recorder.plainPort, recorder.tlsPort]) {
     for (const { name, ...binding } of disguisedBindings(`127.0.0.1:${port}`)) {
-      // The MCP server's name is in the tool's: each host has one of its own.
+      // An MCP tool's id contains the server's name, so each host needs a separate name.
       const unique = port === recorder.plainPort ? name : `${name}_tls`;
       const { status, body } = await api('PUT', `/v1/runtime/bindings/${unique}`, binding);
       if (status !== 200) throw new Error(JSON.stringify(body));
@@ -96,7 +96,10 @@ async function configure({ api }: Separate, recorder: Recorder): Promise<void> {
   if (status !== 201) throw new Error(JSON.stringify(body));
 }
 
-/** The request as it is sent on this way: absolute form on a plain connection, and the host there. */
+/**
+ * The request in the form of its transport: in absolute form on a plain connection, and with the
+ * host of that transport.
+ */
 export function dressed(bytes: Buffer, { transport, authority }: Way): Buffer {
   const origin = transport === 'plain' ? `http://${authority}` : '';
   const text = bytes

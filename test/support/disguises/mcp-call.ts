@@ -249,6 +249,6 @@ export const modernMessages: readonly Disguise[] = [
   ],
 ];
 
-/** The denied calls that they stand for, with and without sessions. */
+/** The denied calls that are disguised, with and without sessions. */
 export const toolCall = mcp({ ...call, params: refund });
 export const statelessCall = mcp(stateless, modern);

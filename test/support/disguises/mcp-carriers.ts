@@ -142,7 +142,7 @@ export const mcpCarriers: readonly Carrier[] = [
   ],
 ];
 
-/** Calls on a host without bindings, of which only GET below /open/ is allowed. */
+/** Calls on a host without bindings. Only GET below /open/ is allowed there. */
 const open = (more: readonly string[], target = '/open/x') => raw({ target, headers: more });
 const override = (line: string): Carrier => [line, open([line]), 'proxy.method_refused'];
 const elsewhere = (target: string): Carrier => [target, open([], target), 'proxy.path_refused'];

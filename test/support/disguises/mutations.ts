@@ -29,7 +29,7 @@ const header = fc
 
 const byte = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
 const edit = fc.record({
-  // Often where the amount begins or ends.
+  // Prefers the positions where the amount begins and ends.
   at: fc.oneof(fc.nat(), fc.constantFrom(deniedBody.indexOf(marker), deniedBody.length - 1)),
   remove: fc.integer({ min: 0, max: 2 }),
   insert: fc.oneof(
@@ -54,7 +54,7 @@ const edit = fc.record({
 });
 type Edit = typeof edit extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** The pieces of a mutated denied call; `write` puts it together. */
+/** The parts of a mutated denied call; `writeMutation` combines them. */
 export const mutation = fc.record({
   headers: fc.array(header, { maxLength: 3 }),
   body: fc.array(edit, { maxLength: 3 }),
@@ -67,7 +67,10 @@ function apply(text: string, { at, remove, insert }: Edit): string {
   return text.slice(0, start) + insert + text.slice(start + remove);
 }
 
-/** The denied call with these changes, and behind it what completes a head or a body cut short. */
+/**
+ * The denied call with these changes, followed by bytes that complete a head or body that was cut
+ * short.
+ */
 export function writeMutation(place: Place, { headers, body, head }: Mutation): Buffer {
   const { authority, path } = place;
   const bytes = body.reduce(apply, deniedBody);
@@ -79,7 +82,10 @@ export function writeMutation(place: Place, { headers, body, head }: Mutation): 
   return Buffer.from(start + bytes + last, 'latin1');
 }
 
-/** Every amount that some reader finds in what arrived, however it reads numbers. */
+/**
+ * Every amount that some parser might find in the received bytes, whatever number format the parser
+ * accepts.
+ */
 export function amountsIn(arrived: string): number[] {
   const plain = arrived.replaceAll(/\\u00([0-9a-f]{2})/gi, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),

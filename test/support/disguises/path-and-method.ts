@@ -75,5 +75,5 @@ export const methods: readonly Disguise[] = [
   ['_method in the body', withBody('{"amount":900,"_method":"DELETE"}'), 'proxy.method_refused'],
 ];
 
-/** The denied call that they all stand for. */
+/** The denied call that is disguised. */
 export const refundCall = post(target, body);

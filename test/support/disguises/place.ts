@@ -1,14 +1,14 @@
-/** Marks the denied call: whatever reaches an upstream must not hold it. */
+/** Marks the denied call: no bytes that reach an upstream may contain this value. */
 export const marker = '90417';
 
-/** Where a denied call goes, in the pieces that disguises are put together from. */
+/** The destination of a denied call, as parts from which disguises are built. */
 export interface Place {
   readonly host: string;
   readonly port: number;
   /** `host:port`. */
   readonly authority: string;
   readonly path: string;
-  /** Headers but Host, the empty line and the body of the denied call. */
+  /** All headers except Host, the empty line, and the body of the denied call. */
   readonly rest: string;
 }
 

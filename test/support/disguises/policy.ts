@@ -8,8 +8,8 @@ const paying = [
 const reading = ['payments.read', 'mcp.payments.refund.list', 'mcp.payments_tls.refund.list'];
 
 /**
- * Small amounts, reads and one customer's list are allowed beside what is denied: whatever reads
- * a denied call as one of these would let it through.
+ * Allows small amounts, reads and one customer's list in addition to the denied calls. If a denied
+ * call is recognised as one of these, it is allowed and the test fails.
  */
 export const disguisePolicy = {
   id: 'disguises',

@@ -108,6 +108,6 @@ export const forms: readonly Disguise[] = [
   ],
 ];
 
-/** The calls that they stand for. */
+/** The calls that are disguised. */
 export const listCall = raw({ target: listTarget });
 export const transferCall = form('amount=900&to=cus_1');

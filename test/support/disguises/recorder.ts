@@ -4,13 +4,13 @@ import type { Duplex } from 'node:stream';
 import type { Authority } from '../../../proxy/tls/authority.ts';
 import { type Cleanup, listening } from '../sidecar/proxy.ts';
 
-/** An upstream that keeps every byte that reaches it, on a plain port and on one under TLS. */
+/** An upstream that keeps every byte that reaches it, on a plain port and on a TLS port. */
 export interface Recorder {
   readonly plainPort: number;
   readonly tlsPort: number;
-  /** A plain port that nothing is bound on. */
+  /** A plain port without a binding. */
   readonly openPort: number;
-  /** What arrived since the last look, byte for byte as Latin-1. */
+  /** Returns the bytes that arrived since the last call, as Latin-1. */
   take(): string;
 }
 
@@ -37,7 +37,7 @@ export async function startRecorder(cleanup: Cleanup, authority: Authority): Pro
   };
 }
 
-/** Answers as a REST API and as an MCP server would, whatever is asked. */
+/** Responds as a REST API or an MCP server would, whatever the request is. */
 function answer(req: IncomingMessage, res: ServerResponse): void {
   req.resume().on('end', () => {
     res.writeHead(200, { 'content-type': 'application/json' });

@@ -1,7 +1,7 @@
 interface RawRequest {
   readonly method?: string;
   readonly target?: string;
-  /** Header lines; Host is added, and Content-Length when neither framing is among them. */
+  /** Header lines. Host is added, and Content-Length if there is no framing header. */
   readonly headers?: readonly string[];
   readonly body?: string | Buffer;
 }

@@ -2,38 +2,39 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
-/** How a request reaches the proxy: in absolute form, inside CONNECT, or inside CONNECT and TLS. */
+/** How a request reaches the proxy: in absolute form, inside CONNECT, or as TLS inside CONNECT. */
 export type Transport = 'plain' | 'connect' | 'tls';
 
 export interface Way {
   readonly proxyPort: number;
   readonly transport: Transport;
-  /** `host:port` as CONNECT names it. */
+  /** `host:port` in the CONNECT. */
   readonly authority: string;
   /** Authorities that the agent trusts. */
   readonly ca: string;
   readonly servername?: string | undefined;
 }
 
-/** One answer of the proxy. */
+/** One response of the proxy. */
 export interface Answer {
   readonly status: number;
   readonly headers: string;
   readonly body: string;
 }
 
-/** All that came back on one connection until it closed. */
+/** Everything received on one connection until it closed. */
 export interface Conversation {
   readonly answers: readonly Answer[];
-  /** Bytes that are no whole answer. */
+  /** The bytes that are not a complete response. */
   readonly rest: string;
 }
 
 const patienceMs = 15_000;
 
 /**
- * Sends bytes as they are and reads until the connection closes. Once something was answered, a
- * request follows that ends the connection: whatever hid behind the first was handled by then.
+ * Sends bytes unchanged and reads until the connection closes. After the first response, it sends a
+ * request that ends the connection. By then, the proxy has processed any request that was hidden
+ * behind the first one.
  */
 export async function converse(way: Way, bytes: Buffer): Promise<Conversation> {
   const socket = await opened(way);
@@ -61,13 +62,13 @@ export async function converse(way: Way, bytes: Buffer): Promise<Conversation> {
   return promise;
 }
 
-/** TRACE is refused on every connection, and the connection with it. */
+/** The proxy refuses TRACE on every connection, and closes the connection. */
 function lastRequest({ transport, authority }: Way): string {
   const target = transport === 'plain' ? `http://${authority}/` : '/';
   return `TRACE ${target} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`;
 }
 
-/** A connection that takes requests, or how CONNECT was refused. */
+/** A connection that accepts requests, or the response that refused the CONNECT. */
 async function opened(way: Way): Promise<Socket | Conversation> {
   const socket = connect(way.proxyPort, '127.0.0.1');
   socket.on('error', () => {});
@@ -89,7 +90,10 @@ async function opened(way: Way): Promise<Socket | Conversation> {
   return secure;
 }
 
-/** Whole answers at the start of `text`, the first perhaps to HEAD; interim ones are passed over. */
+/**
+ * Reads the complete responses at the start of `text`, the first of which may be to HEAD. Interim
+ * responses are skipped.
+ */
 function readAnswers(text: string, isHead: boolean): Conversation {
   const answers: Answer[] = [];
   let rest = text;

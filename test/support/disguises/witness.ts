@@ -3,7 +3,7 @@ import { until } from '../programs/processes.ts';
 import type { LiveStage } from './live-stage.ts';
 import type { Conversation } from './wire.ts';
 
-/** What the ingress refuses before there is a call that evidence could be about. */
+/** Reasons with which the ingress refuses a request before there is a call to record. */
 const beforeAnyCall: ReadonlySet<string> = new Set([
   'proxy.request_invalid',
   'proxy.host_mismatch',
@@ -12,18 +12,23 @@ const beforeAnyCall: ReadonlySet<string> = new Set([
   'proxy.upgrade_refused',
 ]);
 
-/** Keeps what refusals said, to hold it against the ledger in the end. */
+/**
+ * Keeps the reason and the event id of each refusal, to compare them with the ledger at the end.
+ */
 export class Witness {
   readonly #recorded = new Map<string, string>();
 
-  /** Holds that all was refused, the first for one of these reasons; none: the connection closed. */
+  /**
+   * Expects that all requests were refused, the first one for one of these reasons. If there was no
+   * response, `closed` must be one of the reasons.
+   */
   refused({ answers, rest }: Conversation, reasons: readonly string[]): void {
     expect(rest).toBe('');
     for (const [index, answer] of answers.entries()) {
       const reason = /"reason_code":"([^"]+)"/.exec(answer.body)?.[1] ?? 'closed';
       const isInBand = answer.status === 200 && /"(?:isError":true|error":\{)/.test(answer.body);
       expect(isInBand || (answer.status >= 400 && answer.status < 500), answer.body).toBe(true);
-      // An answer to HEAD has no body to say why.
+      // The response to HEAD has no body with a reason.
       if (answer.body === '') continue;
       if (index === 0) expect(reasons).toContain(reason);
       this.#remember(reason, answer.body);
@@ -34,7 +39,7 @@ export class Witness {
   #remember(reason: string, body: string): void {
     const id = /"evidence_event_id":"([^"]+)"/.exec(body)?.[1];
     if (id !== undefined) this.#recorded.set(id, reason);
-    // TRACE ends every conversation.
+    // TRACE, which is refused with this reason, ends every conversation.
     else if (reason !== 'proxy.method_refused') expect([...beforeAnyCall]).toContain(reason);
   }
 
@@ -42,7 +47,10 @@ export class Witness {
     return this.#recorded.size;
   }
 
-  /** Holds that every refusal that named its event is in the ledger, for the reason it gave. */
+  /**
+   * Expects that the ledger contains every refusal that returned an event id, with the reason that
+   * was returned.
+   */
   async agreesWithLedger(stage: LiveStage): Promise<void> {
     let sealed: ReadonlyMap<string, string> = new Map();
     await until('all refusals are sealed', async () => {

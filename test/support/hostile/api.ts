@@ -25,31 +25,34 @@ export interface Judged {
   readonly status: number;
   readonly reason: string | undefined;
   readonly ms: number;
-  /** What was sent, shortened. */
+  /** The request, shortened. */
   readonly sent: string;
-  /** The refusal of an action: that is evidence. */
+  /** True if an action was refused; such a refusal is recorded as evidence. */
   readonly isDecision: boolean;
-  /** The same again. */
+  /** Sends the same request again. */
   readonly send: () => Promise<Judged>;
 }
 
 export interface HostileApi {
   readonly gateway: Gateway;
-  /** As an owner of gateway scope, or as an enrolled sidecar where the operation is for those. */
+  /**
+   * Sends a request as an owner of gateway scope, or as an enrolled sidecar if the operation is for
+   * sidecars.
+   */
   send(operation: AnyOperation, request: HostileRequest): Promise<Judged>;
-  /** Where an operation is, and what lets a caller in. */
+  /** The URL of an operation, and the authorization that it needs. */
   addressOf(operation: AnyOperation): {
     readonly url: string;
     readonly authorization: string | undefined;
   };
-  /** How many requests were sent, and which took longest. */
+  /** The number of requests sent, and the slowest of them. */
   tally(): { readonly requests: number; readonly slowest: Pick<Judged, 'ms' | 'operation'> };
-  /** How many rows each table has. */
+  /** The number of rows in each table. */
   stored(): Promise<Readonly<Record<string, number>>>;
   close(): Promise<void>;
 }
 
-/** All operations on a real database, for whoever sends what no client would. */
+/** All operations on a real database, for tests that send requests that no client would send. */
 export async function startHostileApi(): Promise<HostileApi> {
   const gateway = await startGateway();
   const { services } = gateway;
@@ -63,7 +66,8 @@ export async function startHostileApi(): Promise<HostileApi> {
       : auth === 'sidecar'
         ? tokenOf(sidecar, services.clock.now())
         : ownerKey;
-  // What the sidecar's coming set going must not be taken for what a request stored.
+  // Waits until the sections of the new sidecar are published, so that these rows are not
+  // attributed to a request.
   await until(() => isQuiet(gateway), { what: 'the sidecar’s lease and heartbeat are out' });
   let requests = 0;
   let slowest = { ms: 0, operation: 'none' };
@@ -113,7 +117,7 @@ export async function startHostileApi(): Promise<HostileApi> {
   };
 }
 
-/** A stream without end is not read: that it began is answer enough. */
+/** An endless stream is not read; that it has begun is sufficient. */
 async function bodyOf(response: Response): Promise<Record<string, unknown>> {
   if (response.headers.get('content-type')?.startsWith('application/json') !== true) {
     await response.body?.cancel();
@@ -151,7 +155,7 @@ async function isQuiet({ services: { db } }: Gateway): Promise<boolean> {
   return leases > 0 && beats > 0 && unsealed === 0;
 }
 
-/** A refusal is kept for its idempotency key, too: what is under such a key is no one's data. */
+/** Not counted, because a refusal is also stored for its idempotency key. */
 const notCounted = ['idempotency'];
 
 async function countRows({ services: { pool } }: Gateway): Promise<Record<string, number>> {

@@ -1,4 +1,4 @@
-/** Stands for JSON text that no JavaScript value would be written as; `jsonText` puts it in. */
+/** Represents JSON text that no JavaScript value serialises to; `jsonText` inserts it. */
 export class RawJson {
   readonly text: string;
 
@@ -10,7 +10,7 @@ export class RawJson {
 const nested = (open: string, close: string, levels: number) =>
   `${open.repeat(levels)}${close.repeat(levels)}`;
 
-/** Bodies that mean nothing anywhere. */
+/** Bodies that are invalid for every operation. */
 export const brokenBodies: readonly (readonly [string, string | Buffer])[] = [
   ['half of an object', '{"a":'],
   ['two values', '{} {}'],
@@ -24,7 +24,7 @@ export const brokenBodies: readonly (readonly [string, string | Buffer])[] = [
   ['a key given twice', '{"a":1,"a":1}'],
 ];
 
-/** What JSON allows and nobody can keep as it was meant: refused wherever it stands. */
+/** Valid JSON that cannot be stored without a change of meaning; refused in every place. */
 export const unkeepable: readonly (readonly [string, unknown])[] = [
   ['10,000 nested arrays', new RawJson(nested('[', ']', 10_000))],
   ['10,000 nested objects', new RawJson(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`)],
@@ -42,7 +42,10 @@ export const unkeepable: readonly (readonly [string, unknown])[] = [
   ['U+0000 in a name', { 'a\0b': 1 }],
 ];
 
-/** What some place may take and another must refuse: never a failure, never slow. */
+/**
+ * Values that some places accept and others refuse. No place may fail on them or process them
+ * slowly.
+ */
 export const awkward: readonly unknown[] = [
   null,
   true,
@@ -70,7 +73,7 @@ export const awkward: readonly unknown[] = [
   Array.from({ length: 500 }, (_, n) => `**.${n}.*`),
 ];
 
-/** In a path or a query, still to be percent-encoded. */
+/** Texts for a path or a query; they are not percent-encoded yet. */
 export const awkwardTexts: readonly string[] = [
   '0',
   '-1',
@@ -105,7 +108,10 @@ export const awkwardTexts: readonly string[] = [
   Buffer.from('[1,9223372036854775808]').toString('base64url'),
 ];
 
-/** Already percent-encoded: bytes that are no text, and text that cannot be stored. */
+/**
+ * Texts that are already percent-encoded: bytes that are not valid text, and text that cannot be
+ * stored.
+ */
 export const encodedTexts: readonly string[] = [
   '%00',
   'a%00b',

@@ -17,7 +17,10 @@ export interface BigLedger {
   /** `big_1`, `big_2`, … */
   readonly tenants: readonly string[];
   readonly rowsPerTenant: number;
-  /** When the first event occurred; then one every `stepMs`, but for some that came late. */
+  /**
+   * The time of the first event. The following events are `stepMs` apart, except those that arrived
+   * late.
+   */
   readonly startMs: number;
   readonly stepMs: number;
 }
@@ -26,7 +29,7 @@ interface BigLedgerOptions {
   readonly tenants: number;
   readonly rows: number;
   readonly key: SigningKey;
-  /** About how long a canonical text is. */
+  /** Approximate length of a canonical text. */
   readonly textBytes?: number;
 }
 
@@ -35,9 +38,9 @@ const spanMs = 180 * 86_400_000;
 const agents = 40;
 
 /**
- * Fills an empty database with ledgers that verify, as sealing would have left them, with what a
- * few hundred agents did: many decisions, few denials, now and then an act of a human, and one
- * event in a hundred that came a day late. Tenants lie mixed, as they do in life.
+ * Fills an empty database with valid ledgers, as sealing would have written them. They contain the
+ * events of a few dozen agents: many decisions, few denials, an occasional action of a human, and
+ * one event in a hundred that arrived a day late. The rows of the tenants are mixed.
  */
 export async function makeBigLedger(
   pool: Pool,
@@ -64,7 +67,8 @@ export async function makeBigLedger(
     }
   }
   for (const { tenantId, state } of ledgers) await insertEnds(pool, tenantId, state);
-  // As after a while of service: statistics, and pages known to be visible to all.
+  // Brings the tables to the state after some time of use: with statistics, and with pages marked
+  // as visible to all.
   await pool.query('VACUUM (ANALYZE) evidence_row');
   await pool.query('VACUUM (ANALYZE) evidence_batch');
   const tenants = ledgers.map(({ tenantId }) => tenantId);
@@ -98,7 +102,7 @@ interface Making {
 }
 
 function anEventOf(random: () => number, { index, stepMs, textBytes }: Making): EvidenceEvent {
-  // Some agents, and some tools, are busier than others.
+  // Some agents and tools have more events than others.
   const agent = String(Math.floor(random() ** 2 * agents));
   const isLate = random() < 0.01;
   const occurredMs = startMs + index * stepMs - (isLate ? Math.floor(random() * 86_400_000) : 0);
@@ -135,7 +139,7 @@ function anEventOf(random: () => number, { index, stepMs, textBytes }: Making): 
     tool: `mcp.payments.tool_${Math.floor(random() ** 2 * 60)}`,
     resource: `customer:${index % 5_000}`,
     decision,
-    // One in ten thousand has a reason that is rare, another that is the newest of all.
+    // One row in ten thousand has a rare reason code.
     reason_code: index % 10_000 === 77 ? 'rule.rare' : `rule.${decision}_${rule}`,
     data: { args_digest: genesisHash, filling: 'x'.repeat(Math.max(0, textBytes - 450)) },
   };

@@ -59,13 +59,18 @@ export interface PaperExport {
   readonly format?: ExportPlan['format'];
   readonly dialect?: ExportPlan['dialect'];
   readonly filters?: ExportFilters;
-  /** Which rows, as they are written. Default: all, with proofs where there are filters. */
+  /**
+   * The rows in the order in which they are written. Default: all rows, with proofs if there are
+   * filters.
+   */
   readonly events?: readonly BundleEvent[];
   readonly chains?: readonly BundleChain[];
   readonly checkpoint?: ExportPlan['checkpoint'];
 }
 
-/** The bytes of an export of a ledger, signed by its keys whatever it holds. */
+/**
+ * The bytes of an export of a ledger, signed with the ledger's keys even if the content is wrong.
+ */
 export async function exportOf(ledger: PaperLedger, wanted: PaperExport = {}): Promise<Buffer> {
   const { format = 'json', dialect, filters = {}, checkpoint = checkpointOf(ledger) } = wanted;
   const events = wanted.events ?? ledger.rows;
@@ -124,7 +129,7 @@ export function fileOf(bytes: Uint8Array, partBytes = 1_000): ExportFile {
   };
 }
 
-/** Verifies with the gateway's export key as the one that is trusted. */
+/** Verifies an export; the gateway's export key is the trusted key. */
 export function verifyBytes(
   bytes: Uint8Array,
   ledger: Keys,

@@ -13,18 +13,21 @@ interface StoredRow {
   readonly canonical: string;
 }
 
-/** What somebody who owns the database can do to one tenant's ledger: everything, but sign without a key. */
+/**
+ * Changes that an attacker who owns the database can make to one tenant's ledger. The attacker
+ * cannot sign without a key.
+ */
 export interface Forger {
   run(...statements: readonly string[]): Promise<void>;
-  /** Writes all rows from a position on anew, with right hashes, links, tree and ends. */
+  /** Rewrites all rows from a position on, with matching hashes, links, tree and heads. */
   rewriteFrom(position: number, change?: readonly [from: string, to: string]): Promise<void>;
-  /** Removes the rows after a position, and makes ends and head fit. */
+  /** Removes the rows after a position, and adapts the ledger's heads to the remaining rows. */
   cutAfter(position: number): Promise<void>;
-  /** Signs the head of every batch anew. */
+  /** Signs the head of every batch again. */
   signHeads(key: SigningKey): Promise<void>;
   removeHeads(from: number): Promise<void>;
   removeCheckpoints(): Promise<void>;
-  /** Keeps a copy of everything that is evidence; returns how to put it back. */
+  /** Copies all evidence tables; returns a function that restores them. */
   backup(): Promise<() => Promise<void>>;
 }
 
@@ -109,7 +112,7 @@ export function forger(databaseUrl: string, pool: Pool, tenantId: string): Forge
     removeCheckpoints: () => run(`DELETE FROM evidence_checkpoint WHERE ${own}`),
     async backup() {
       const name = `backup_${++backups}`;
-      // As a whole, whatever is sealed meanwhile.
+      // Copied in one transaction, even while events are being sealed.
       const quietly = [`LOCK TABLE ${evidenceTables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`];
       const atOnce = (statements: readonly string[]) =>
         run('BEGIN', ...quietly, ...statements, 'COMMIT');

@@ -19,7 +19,7 @@ const columns = [
   'occurred_at',
 ] as const;
 
-/** Inserts prepared rows as one multi-row VALUES: no head moves, nothing is signed. */
+/** Inserts prepared rows as one multi-row VALUES, without updating heads and without signing. */
 export async function insertRows(
   pool: Pool,
   table: string,

@@ -13,7 +13,7 @@ import { generateSigningKey, type SigningKey } from '../../../shared/crypto/sign
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import type { VerificationReport } from '../../../shared/ledger/verification/problem.ts';
 
-/** One key for everything; the ledger asks for nothing but the key for heads. */
+/** One key for every purpose; the ledger uses only the key for heads. */
 export function signingKeysOf(key: SigningKey): SigningKeys {
   return {
     active: async () => key,
@@ -42,7 +42,7 @@ interface LedgerOptions {
   readonly vault?: Pick<Vault, 'mac'>;
 }
 
-/** The one key of all outboxes that tests fill by hand. */
+/** The key of all outboxes to which tests write directly. */
 export const testVault = createVault(Buffer.alloc(32, 7));
 
 export async function openLedger(options: LedgerOptions): Promise<TestLedger> {
@@ -63,7 +63,10 @@ export async function openLedger(options: LedgerOptions): Promise<TestLedger> {
   };
 }
 
-/** Seals one after the other as another process on the same database, which knows nothing else. */
+/**
+ * Seals events one after the other, as another process on the same database would, without any
+ * state of this process in memory.
+ */
 export async function sealElsewhere(
   { config, signingKeys, vault }: Pick<Services, 'config' | 'signingKeys' | 'vault'>,
   tenantId: string,
@@ -74,7 +77,7 @@ export async function sealElsewhere(
   await other.close();
 }
 
-/** A decision about agent 7, unless told otherwise. */
+/** A decision about agent 7 unless `fields` differ. */
 export function anEvent(fields: Partial<EvidenceEvent> = {}): EvidenceEvent {
   return {
     agent_id: '7',
@@ -93,7 +96,10 @@ export function anEvent(fields: Partial<EvidenceEvent> = {}): EvidenceEvent {
   };
 }
 
-/** Changes what nobody can change: runs SQL with triggers and constraint checks out of the way. */
+/**
+ * Runs SQL with triggers and constraint checks disabled, to change rows that are otherwise
+ * immutable.
+ */
 export async function tamper(databaseUrl: string, ...statements: readonly string[]): Promise<void> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();

@@ -4,8 +4,8 @@ import { Frontier, leafOf } from '../../../shared/ledger/merkle.ts';
 import { tamper } from './ledger.ts';
 
 /**
- * Gives a tenant a ledger of any length at once. Its rows are hashes and nothing else, so it does
- * not verify; its tree, and the signed head over it, are as sealing would have made them.
+ * Creates a ledger of any length for a tenant at once. Its rows contain only hashes, so the ledger
+ * does not verify. Its tree and signed head are as sealing would have created them.
  */
 export async function writeLongLedger(
   { signingKeys, pool }: Pick<Services, 'signingKeys' | 'pool'>,

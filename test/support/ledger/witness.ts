@@ -5,14 +5,14 @@ import { createInterface } from 'node:readline';
 import { goModule } from '../programs/go.ts';
 
 export interface RunningWitness {
-  /** As `SALLYPORT_WITNESSES` takes it. */
+  /** The witness in the form of `SALLYPORT_WITNESSES`. */
   readonly setting: string;
-  /** Makes it know a ledger by its verifier key. */
+  /** Registers a ledger at the witness by the ledger's verifier key. */
   know(vkey: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A witness of its own program and language, on the loopback. */
+/** Starts a witness on loopback: an independent program in another language. */
 export async function startWitness(): Promise<RunningWitness> {
   const program = await goModule(join(import.meta.dirname, '../go/witness'));
   const child = spawn(program, { stdio: ['pipe', 'pipe', 'inherit'] });

@@ -1,5 +1,5 @@
-// A program of its own for tests: seals events into a tenant's ledger, as one of several
-// control planes would, and prints the ids that it was told are sealed.
+// A separate program for tests: seals events into a tenant's ledger, as one of several control
+// planes would, and prints the ids of the events that were acknowledged as sealed.
 import { readFileSync } from 'node:fs';
 import { importPrivateKey } from '../../../shared/crypto/signing-key.ts';
 import { anEvent, openLedger } from './ledger.ts';
@@ -9,7 +9,7 @@ const key = importPrivateKey(readFileSync(keyFile));
 const ledger = await openLedger({ databaseUrl, key });
 process.stdout.write('ready\n');
 const seals = Array.from({ length: Number(count) }, async (_, index) => {
-  // Not all at once: some in groups, some alone.
+  // The events are sealed partly in groups and partly one at a time.
   await new Promise((resolve) => setTimeout(resolve, Math.floor(index / 10) * 2));
   const event = anEvent({ chain_id: `agent:${index % 5}`, source: `writer:${process.pid}` });
   await ledger.seal(tenantId, event);

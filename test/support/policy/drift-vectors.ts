@@ -3,7 +3,7 @@ import { normaliseSchema } from '../../../shared/manifest/normalise.ts';
 import { schemaProblem } from '../../../shared/manifest/validator.ts';
 import { loadVectors } from '../../shared/load-vectors.ts';
 
-/** Two manifests of one tool, and how they differ: `[class, path, material]` each. */
+/** Two manifests of one tool and their differences, each as `[class, path, material]`. */
 export interface DriftVector {
   readonly name: string;
   readonly before: JsonObject;
@@ -15,7 +15,7 @@ interface SchemaVector extends Omit<DriftVector, 'drifts'> {
   readonly changes: readonly (readonly [kind: string, path: string])[];
 }
 
-/** All golden drifts, those of input schemas as manifests too. */
+/** All golden drift cases; those about input schemas are converted to manifests. */
 export function driftVectors(): readonly DriftVector[] {
   const schemas = loadVectors<SchemaVector>('drift/input-schema.yaml').map(
     ({ name, before, after, changes }): DriftVector => ({
@@ -32,7 +32,10 @@ export function driftVectors(): readonly DriftVector[] {
   return [...loadVectors<DriftVector>('drift/manifest.yaml'), ...schemas];
 }
 
-/** Whether a tool can be registered so: arguments cannot be held against a schema that is none. */
+/**
+ * Whether a tool with this schema can be registered; arguments cannot be validated against an
+ * invalid schema.
+ */
 export function isRegistrable({ inputSchema }: JsonObject): boolean {
   return (
     inputSchema === undefined ||

@@ -9,7 +9,7 @@ import {
 } from '../../../shared/policy/uncertain/partial-value.ts';
 import { anyValue } from './policy-arbitraries.ts';
 
-/** Contexts known in part, over the vocabulary of `policy-arbitraries`. */
+/** Partially known contexts over the vocabulary of `policy-arbitraries`. */
 
 const kinds: readonly Kind[] = ['absent', 'null', 'boolean', 'number', 'string', 'array', 'object'];
 const names = ['amount', 'to', 'limit', 'a', 'b', 'x', 'constructor'] as const;
@@ -71,7 +71,7 @@ export const partialContext: fc.Arbitrary<PartialValue> = object({
   environment: textOf('prod', 'dev'),
 });
 
-/** A value that the partial one admits; undefined where there is none. */
+/** A value that the partial value permits; undefined if it permits none. */
 export function completionOf(partial: PartialValue): fc.Arbitrary<JsonValue | undefined> {
   if ('known' in partial) return fc.constant(partial.known);
   if ('kinds' in partial) {

@@ -24,22 +24,22 @@ interface ConstraintVector {
   readonly fails: string | null;
 }
 
-/** A golden passport as one that can really be signed and presented. */
+/** A golden passport in a form that can be signed and presented. */
 export interface PresentedVector {
   readonly name: string;
   readonly claims: Partial<PassportClaims>;
-  /** How far its times lie from now, in milliseconds. */
+  /** Offset of its times from now, in milliseconds. */
   readonly shiftMs: number;
   readonly before: 'nothing' | 'revoked' | 'used';
   readonly action: Pick<Action, 'tool' | 'resource' | 'args'>;
   readonly capabilities: readonly string[] | undefined;
-  /** The reason codes of the checks that fail, in their order. */
+  /** The reason codes of the failing checks, in the order of the checks. */
   readonly fails: readonly string[];
 }
 
 const befores = { revoked: { revoked: true }, used: { use: 'replayed' } };
 
-/** The cases of `passport/checks.yaml` and `constraints.yaml` that a request can bring about. */
+/** The cases of `passport/checks.yaml` and `constraints.yaml` that a request can cause. */
 export function presentedVectors(): readonly PresentedVector[] {
   const checks = loadVectors<CheckVector>('passport/checks.yaml')
     .filter(({ passport, claims }) => isPresentable(passport, claims))
@@ -81,7 +81,8 @@ function isPresentable(
   const isKnown = Object.values(befores).some(
     (known) => JSON.stringify(known) === JSON.stringify(passport),
   );
-  // A lease is never presented, and nothing at hand makes the bus unable to claim.
+  // Excludes leases, which are never presented, and cases in which the bus cannot claim, which a
+  // request cannot cause.
   return (isOrdinary || isKnown) && claims.lease_size === undefined;
 }
 
@@ -97,7 +98,7 @@ interface Present {
   readonly nowMs: number;
 }
 
-/** The claims of a vector for who is really there, now. */
+/** The claims of a vector with the present agent and user and with the current time. */
 export function claimsFor({ claims, shiftMs }: PresentedVector, present: Present): PassportClaims {
   const shift = Math.floor((present.nowMs - nowMs + shiftMs) / 1000);
   const all = { ...baseClaims, ...claims };

@@ -12,13 +12,13 @@ export interface Ran {
   readonly err: string;
 }
 
-/** A folder of an author's files, and the launcher run in it. */
+/** A folder of policy files, and the `sallyport` command in this folder. */
 export interface PolicyFolder {
   readonly path: string;
   write(name: string, text: string | Uint8Array): void;
-  /** `sallyport …` with exactly these settings. */
+  /** Runs `sallyport …` with exactly these settings. */
   sallyport(...args: readonly string[]): Promise<Ran>;
-  /** A line for a shell that has `sallyport` on its PATH. */
+  /** Runs a line in a shell that has `sallyport` on its PATH. */
   shell(line: string): Promise<Ran>;
   remove(): void;
 }
@@ -54,7 +54,10 @@ function run(
   });
 }
 
-/** A policy file on refunds: small ones are allowed, middling ones ask, large ones are denied. */
+/**
+ * A policy file on refunds: small ones are allowed, medium ones need approval, large ones are
+ * denied.
+ */
 export function refundsPolicy({ small = 100, large = 1000, mode = 'enforce' } = {}): string {
   return `id: refunds
 version: 1
@@ -85,7 +88,7 @@ rules:
 `;
 }
 
-/** A case file of refunds: amount, decision, and reason where it matters. */
+/** A case file on refunds: amount, decision, and the reason if it must be compared. */
 export function refundCases(
   ...cases: readonly (readonly [amount: unknown, decision: string, reason?: string])[]
 ): string {

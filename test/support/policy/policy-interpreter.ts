@@ -11,9 +11,9 @@ import type {
 import type { PublishedPolicy } from '../../../shared/policy/language/published-policy.ts';
 
 /**
- * The policy language once more, written as plainly as possible and without looking at how the
- * product does it: every rule of every policy in turn, no index, no compilation. Slow and easy
- * to check against the design; the compiled form must always agree with it.
+ * A second implementation of the policy language, as simple as possible and independent of the
+ * product's code: it evaluates every rule of every policy in turn, without an index or compilation.
+ * It is slow and easy to compare with the design; the compiled form must always agree with it.
  */
 interface Interpretation {
   readonly decision: string;
@@ -101,7 +101,9 @@ function isListed(list: readonly string[] | undefined, value: JsonValue | undefi
   return typeof value === 'string' && list.some((entry) => fits(entry, value));
 }
 
-/** Globs: `*` eats one or more characters other than a dot, `**` one or more of any. */
+/**
+ * Globs: `*` matches one or more characters except dots, `**` one or more characters of any kind.
+ */
 function fits(glob: string, text: string): boolean {
   if (glob === '') return text === '';
   if (!glob.startsWith('*')) return text[0] === glob[0] && fits(glob.slice(1), text.slice(1));
@@ -190,7 +192,7 @@ function isUnequal(left: JsonValue, right: JsonValue, permits: boolean): boolean
 
 function read(context: PolicyContext, path: string): JsonValue | undefined {
   let value: JsonValue | undefined = context;
-  // Of a sum, all that follows is its name.
+  // In the path of a sum, everything after `sum_24h.` is the name of the sum.
   const [, summed] = /^usage\.sum_24h\.(.*)$/.exec(path) ?? [];
   for (const segment of summed ? ['usage', 'sum_24h', summed] : path.split('.')) {
     if (typeof value !== 'object' || value === null) return undefined;

@@ -6,7 +6,7 @@ import type { ApprovalTerms, Decision } from '../../../shared/vocabulary/verdict
 
 const hash = `sha256:${'a'.repeat(64)}`;
 
-/** A policy set that gives one outcome to everything. */
+/** A policy set that returns the same outcome for every context. */
 export function alwaysPolicies(
   decision: Decision,
   reasonCode: string,
@@ -24,7 +24,7 @@ export function alwaysPolicies(
   return { hash, size: 1, usage: noUsage, strict: noStrictPolicies, evaluate: () => outcome };
 }
 
-/** No published policy: nothing is permitted. */
+/** A set without published policies, which denies every call. */
 export const noPolicies: PolicySet = {
   hash,
   size: 0,
@@ -39,7 +39,7 @@ export const noPolicies: PolicySet = {
   }),
 };
 
-/** Policies that must not be asked: the stage before them refuses. */
+/** Policies that must not be evaluated, because an earlier stage refuses the call. */
 export const unaskedPolicies: PolicySet = {
   hash,
   size: 1,

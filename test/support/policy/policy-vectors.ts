@@ -42,7 +42,7 @@ interface PolicyVector {
   /** In order of publication. */
   readonly policies: readonly PolicyDefinition[];
   readonly context: PolicyContext;
-  /** The call that brings the context about; undefined for a `pure` case. */
+  /** The call that results in this context; undefined for a `pure` case. */
   readonly request: VectorRequest | undefined;
   readonly expect: VectorExpectation;
   readonly live: LiveDenials | undefined;
@@ -105,7 +105,7 @@ const effects: Readonly<Partial<Record<RuleDecision, string>>> = {
   dry_run: 'deny',
 };
 
-/** All golden cases; names begin with the file's. */
+/** All golden cases; each name begins with the name of its file. */
 export function loadPolicyVectors(): readonly PolicyVector[] {
   return readdirSync(folder)
     .filter((file) => file.endsWith('.yaml'))

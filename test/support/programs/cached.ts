@@ -6,8 +6,8 @@ import { join, resolve } from 'node:path';
 const cache = resolve(import.meta.dirname, '../../../node_modules/.cache/sallyport-tests');
 
 /**
- * A folder that is made once for what it depends on, and kept over runs. It appears whole: runs
- * beside each other may both make it, and one of them is kept.
+ * A folder that is created once for each content of `dependsOn`, and kept for later runs. It is
+ * renamed into place when it is complete. If concurrent runs create it, the first one is kept.
  */
 export async function cachedFolder(
   name: string,

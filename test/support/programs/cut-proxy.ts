@@ -1,10 +1,12 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** A TCP hop in front of a server that can lose answers: what went in arrives, what comes back does not. */
+/**
+ * A TCP proxy in front of a server that can lose responses: requests arrive, and responses do not.
+ */
 export interface CutProxy {
   readonly url: string;
-  /** The next time the server is sent something that contains `text`, its answer is lost and all is cut. */
+  /** Loses the response to the next request that contains `text`, and closes all connections. */
   loseAnswerTo(text: string, then?: 'stay-down'): void;
   /** New connections are refused while true. */
   isDown: boolean;
@@ -47,7 +49,7 @@ export async function startCutProxy(targetUrl: string): Promise<CutProxy> {
       }
       upstream.write(chunk);
     });
-    // The answer shows that the server did what it was told.
+    // The response shows that the server has executed the request.
     upstream.on('data', (chunk: Buffer) => {
       if (!isLost) {
         client.write(chunk);

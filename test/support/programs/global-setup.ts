@@ -10,7 +10,10 @@ declare module 'vitest' {
   }
 }
 
-/** Makes sure of Redis and of the clients that tests use, starts the Postgres that the tests share, and returns how to end it. */
+/**
+ * Finds or installs Redis and the clients that tests use, and starts the Postgres that the tests
+ * share. Returns a function that stops Postgres.
+ */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   await findServer();
   for (const client of ['curl', 'openssl', 'python3'] as const) await findProgram([client]);

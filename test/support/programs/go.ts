@@ -7,12 +7,12 @@ import { findProgram } from './programs.ts';
 
 const run = promisify(execFile);
 
-/** The program of one Go file that needs the standard library only; built once and kept. */
+/** The program from one Go file that uses only the standard library; built once and cached. */
 export function goProgram(source: string): Promise<string> {
   return build({ cwd: undefined, target: source, sources: [source], flags: '-mod=mod' });
 }
 
-/** The program of a folder with a Go module; what it requires is pinned by its `go.sum`. */
+/** The program from a folder with a Go module; `go.sum` pins the module's dependencies. */
 export function goModule(folder: string): Promise<string> {
   const sources = ['main.go', 'go.mod', 'go.sum'].map((name) => join(folder, name));
   return build({ cwd: folder, target: '.', sources, flags: '-mod=readonly' });
@@ -23,8 +23,8 @@ export function installedGo(): Promise<string> {
 }
 
 /**
- * The installed Go, unless a module asks for a newer one: then that one, which the module proxy
- * serves. Go 1.21 and later would fetch it by themselves; what Debian 12 has does not.
+ * The installed Go, or, if a module requires a newer version, that version from the module proxy.
+ * Go 1.21 and later would fetch it automatically; the version in Debian 12 does not.
  */
 async function goFor(module: string): Promise<string> {
   const go = await installedGo();
@@ -39,7 +39,7 @@ async function goFor(module: string): Promise<string> {
       env: { ...process.env, GOFLAGS: '-mod=mod' },
     });
     await cp((JSON.parse(found) as { readonly Dir: string }).Dir, draft, { recursive: true });
-    // The module cache is read-only, and knows no executable files.
+    // The module cache is read-only, and its files are not executable.
     await run('chmod', ['-R', 'u+rwX', draft]);
     await run('chmod', ['-R', '+x', join(draft, 'bin'), join(draft, 'pkg/tool')]);
   });

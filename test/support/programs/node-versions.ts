@@ -27,7 +27,10 @@ export interface InstalledNode {
   readonly packages: string;
 }
 
-/** Installs a release of Node for this machine's architecture from npm; made once and kept. */
+/**
+ * Installs a release of Node for this machine's architecture from npm, once; later runs use the
+ * cached folder.
+ */
 export async function installNode({ version, undici }: NodeVersion): Promise<InstalledNode> {
   const platform = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
   const wanted = [

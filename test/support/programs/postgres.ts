@@ -15,22 +15,22 @@ const run = promisify(execFile);
 export interface PostgresServer {
   /** Superuser URL of the database `postgres`, on a loopback port that survives a restart. */
   readonly url: string;
-  /** The postmaster's process id; another one after `restart`. */
+  /** The postmaster's process id, which changes with `restart`. */
   readonly pid: number;
-  /** Ends the server and removes its data. */
+  /** Stops the server and removes its data. */
   stop(): Promise<void>;
-  /** SIGKILL, as if the server had crashed; its data stays. */
+  /** Kills the server with SIGKILL, as in a crash; its data remains. */
   kill(): Promise<void>;
-  /** Ends the server if it runs, and starts it again on the same data and port. */
+  /** Stops the server if it runs, and starts it again with the same data and port. */
   restart(): Promise<void>;
 }
 
 interface PostgresOptions {
-  /** Real fsync, for benchmarks; without it a crash of the process still loses nothing. */
+  /** Enables fsync, for benchmarks. Even without fsync, a crash of the process loses no data. */
   readonly durable?: boolean;
 }
 
-/** An unprivileged account: Postgres refuses to run as root. */
+/** An unprivileged account, because Postgres refuses to run as root. */
 interface Account {
   readonly uid?: number;
   readonly gid?: number;
@@ -45,7 +45,7 @@ interface Cluster {
   readonly durable: boolean;
 }
 
-/** Starts a real Postgres with a data directory of its own in the OS's folder for temporary files. */
+/** Starts a real Postgres with a new data directory in the system's temporary folder. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const cluster = await createCluster(options.durable ?? false);
   let server = await start(cluster);
@@ -67,8 +67,8 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
 }
 
 /**
- * An empty database of its own on the run's shared server, or on the one that `serverUrl` names.
- * `drop` throws out whoever is still connected.
+ * A new empty database on the run's shared server, or on the server of `serverUrl`. `drop` closes
+ * all open connections to it.
  */
 export async function freshDatabase(
   serverUrl?: string,
@@ -106,7 +106,8 @@ async function createCluster(durable: boolean): Promise<Cluster> {
   }
   const initdb = ['-D', join(folder, 'data'), '-U', 'postgres', '--auth=trust', '-E', 'UTF8'];
   try {
-    // Loopback trust: the server holds nothing but test data and lives as long as one run.
+    // Trusts all loopback connections, because the server contains only test data and lives only
+    // during one run.
     await run(join(binaries, 'initdb'), [...initdb, '--locale=C', '--no-sync'], {
       ...account,
       cwd: folder,
@@ -122,7 +123,9 @@ async function createCluster(durable: boolean): Promise<Cluster> {
   return { binaries, account, folder, port, url, durable };
 }
 
-/** The folder of `initdb` and `postgres`: PATH, Debian's place, or the npm package's. */
+/**
+ * The folder of `initdb` and `postgres`: from PATH, from Debian's folder, or from the npm package.
+ */
 function findBinaries(): string {
   const debian = '/usr/lib/postgresql';
   const debianFolders = existsSync(debian)
@@ -183,8 +186,8 @@ interface RunningServer {
   readonly ended: Promise<void>;
 }
 
-// The guard outlives its parent just long enough to end the server and remove its data: whatever
-// becomes of a test run, the pipe to it closes, and nothing stays behind.
+// The guard stops the server and removes its data when its parent ends. It notices this because the
+// pipe from the parent closes, however the test run ends.
 const guardScript = `
 "$@" >>log 2>&1 </dev/null 3<&- &
 server=$!
@@ -201,7 +204,8 @@ async function start(cluster: Cluster): Promise<RunningServer> {
   for (;;) {
     const server = await launch(cluster);
     if (await answers(cluster, server, deadline)) return server;
-    // Backends of a killed postmaster may still hold its shared memory: try again.
+    // Backends of a killed postmaster may still hold its shared memory, so the start is tried
+    // again.
     if (Date.now() > deadline) {
       const log = readFileSync(join(cluster.folder, 'log'), 'utf8').slice(-2000);
       throw new Error(`Postgres for tests did not start:\n${log}`);

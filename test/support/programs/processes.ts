@@ -6,23 +6,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const root = resolve(import.meta.dirname, '../../..');
 
-/** One of our programs in a process of its own. */
+/** One of Sallyport's programs in a separate process. */
 export interface Program {
   readonly pid: number;
-  /** All that it has printed so far. */
+  /** Everything that the program has printed so far. */
   output(): string;
-  /** SIGTERM, then waits; resolves with the exit code. */
+  /** Sends SIGTERM and waits; resolves with the exit code. */
   stop(): Promise<number | null>;
-  /** SIGKILL: no goodbye. */
+  /** Sends SIGKILL, so the program cannot shut down in order. */
   kill(): Promise<void>;
   exited(): Promise<number | null>;
 }
 
 interface ProgramOptions {
-  /** For Node itself. */
+  /** Flags of Node itself. */
   readonly flags?: readonly string[];
   readonly args?: readonly string[];
-  /** Where it prints to, rather than to memory: for programs that print a lot. */
+  /** A file for the output, instead of memory; for programs that print a lot. */
   readonly logFile?: string | undefined;
 }
 
@@ -66,7 +66,7 @@ async function exitOf(child: ChildProcess): Promise<number | null> {
   return code;
 }
 
-/** Asks until the answer is true; fails with `what` after `timeoutMs`. */
+/** Waits until a condition is true; fails with `what` after `timeoutMs`. */
 export async function until(
   what: string,
   ask: () => Promise<boolean> | boolean,
@@ -79,7 +79,7 @@ export async function until(
   }
 }
 
-/** True when a GET on `url` answers 200. */
+/** True if a GET on `url` returns 200. */
 export async function answersOk(url: string): Promise<boolean> {
   try {
     return (await fetch(url)).status === 200;

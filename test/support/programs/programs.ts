@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 
 /**
- * The path of the first of these programs that is on the PATH. Where none is, root installs the
- * Debian package that holds it; anybody else is told to.
+ * The path of the first of these programs on the PATH. If there is none, root installs the Debian
+ * package that contains it; any other user gets an error that names the package.
  */
 export async function findProgram(
   names: readonly [string, ...string[]],
@@ -24,14 +24,14 @@ export async function findProgram(
   );
 }
 
-/** Installs Debian packages, if this is root; does nothing for anybody else. */
+/** Installs Debian packages if the user is root; otherwise does nothing. */
 export async function installPackages(packages: readonly string[]): Promise<void> {
   if (process.getuid?.() !== 0) return;
   await run('apt-get', ['update']);
   await run('apt-get', ['install', '-y', '--no-install-recommends', ...packages]);
 }
 
-/** Every executable of these names on the PATH, in its order. */
+/** All executables with these names on the PATH, in the order of the PATH. */
 export async function findPrograms(names: readonly string[]): Promise<string[]> {
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
   const found: string[] = [];

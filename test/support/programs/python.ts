@@ -7,7 +7,7 @@ import { findPrograms, installPackages } from './programs.ts';
 
 const run = promisify(execFile);
 
-/** A Python that has exactly the packages of a requirements file; made once and kept. */
+/** A Python with exactly the packages of a requirements file, created once and cached. */
 export async function pythonWith(requirements: string): Promise<string> {
   const { path, identity } = await findPython();
   const folder = await cachedFolder(
@@ -25,7 +25,7 @@ export async function pythonWith(requirements: string): Promise<string> {
 
 interface Python {
   readonly path: string;
-  /** What an environment made with it depends on. */
+  /** Identifies the Python, so that cached environments are not used with a different one. */
   readonly identity: string;
 }
 

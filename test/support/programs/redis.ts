@@ -7,9 +7,12 @@ import { join } from 'node:path';
 import { findProgram } from './programs.ts';
 
 interface RedisOptions {
-  /** Keep data over `restart` and `kill` (append-only file, written through). Default: nothing is kept. */
+  /**
+   * Keeps data over `restart` and `kill` (append-only file, synced on every write). Default: no
+   * data is kept.
+   */
   readonly persistent?: boolean;
-  /** Default `noeviction`, what Sallyport asks for. */
+  /** Default `noeviction`, which Sallyport requires. */
   readonly maxmemoryPolicy?: string;
   /** More settings, as on the command line: `['--maxclients', '20']`. */
   readonly settings?: readonly string[];
@@ -18,16 +21,16 @@ interface RedisOptions {
 export interface TestRedis {
   readonly url: string;
   readonly port: number;
-  /** Of the server that runs now; `restart` changes it. */
+  /** Process id of the running server; `restart` changes it. */
   readonly pid: number;
-  /** Ends the server and deletes what it kept. */
+  /** Stops the server and deletes its data. */
   stop(): Promise<void>;
-  /** Ends the server as a crash would; `restart` brings it back on the same port. */
+  /** Kills the server as a crash would; `restart` starts it again on the same port. */
   kill(): Promise<void>;
   restart(): Promise<void>;
 }
 
-/** A real Redis (or Valkey) of this test's own, on loopback and a free port. */
+/** A separate, real Redis (or Valkey) for one test, on loopback and a free port. */
 export async function startRedis(options: RedisOptions = {}): Promise<TestRedis> {
   const binary = await findServer();
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-redis-'));
@@ -113,7 +116,10 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** The path of a server, installed first where that is possible. Call it once before tests run side by side. */
+/**
+ * The path of a server, which is installed first if possible. Call it once before tests run
+ * concurrently.
+ */
 export function findServer(): Promise<string> {
   return findProgram(['redis-server', 'valkey-server']);
 }

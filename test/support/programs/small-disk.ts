@@ -3,21 +3,24 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A file system of its own, so small that it can be filled. */
+/** A separate file system that is small enough to be filled. */
 export interface SmallDisk {
   readonly folder: string;
-  /** Takes all the room that is left, but for `bytes`. */
+  /** Fills the free space, except for `bytes`. */
   fill(bytes?: number): void;
-  /** Takes all the files that may still be made. */
+  /** Uses up all free inodes, so that no more files can be created. */
   takeInodes(): void;
-  /** Gives back what was taken. */
+  /** Frees the space and the inodes. */
   free(): void;
-  /** Makes a folder of it read-only; returns how to undo it. */
+  /** Makes a folder on the disk read-only; returns a function that reverts this. */
   freeze(folder: string): () => void;
   close(): void;
 }
 
-/** Mounts one in memory. That takes root and CAP_SYS_ADMIN: where they are missing, it says so. */
+/**
+ * Mounts a file system in memory. This requires root and CAP_SYS_ADMIN; without them, an error
+ * reports this.
+ */
 export function smallDisk({ megabytes = 4, inodes = 200 } = {}): SmallDisk {
   const folder = fs.mkdtempSync(join(tmpdir(), 'small-disk-'));
   mount('-t', 'tmpfs', '-o', `size=${megabytes}m,nr_inodes=${inodes},mode=700`, 'tmpfs', folder);

@@ -1,14 +1,14 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** A TCP hop in front of a server, whose network fails when told to. */
+/** A TCP proxy in front of a server, whose network fails on demand. */
 export interface TcpHop {
   readonly url: string;
-  /** Where new connections lead; those there are are cut, as by a failover. */
+  /** Sets the target of new connections; existing connections are closed, as in a failover. */
   leadTo(targetUrl: string): void;
-  /** What the server answers arrives so much later. */
+  /** Delay of the server's responses. */
   delayMs: number;
-  /** Cuts every connection that was sent this many bytes of answers from now on, within a message. */
+  /** Closes every connection after this many further bytes of responses, within a message. */
   cutAfterBytes(count: number): void;
   close(): Promise<void>;
 }

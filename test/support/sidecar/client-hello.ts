@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 type Extension = readonly [type: number, data: Buffer];
 
 interface HelloParts {
-  /** Absent: no SNI extension. */
+  /** No SNI extension if undefined. */
   readonly sni?: string | undefined;
   readonly extensions?: readonly Extension[];
 }
@@ -43,7 +43,7 @@ export function helloMessage({ sni, extensions = [] }: HelloParts = {}): Buffer 
   return Buffer.concat([Buffer.from([1]), vector(3, ...body)]);
 }
 
-/** A message in records of at most so many bytes. */
+/** Splits a message into records of at most `bytesMax` bytes. */
 export function inRecords(message: Buffer, bytesMax = 16_384): Buffer {
   const records: Buffer[] = [];
   for (let at = 0; at < message.length; at += bytesMax) {
@@ -52,7 +52,7 @@ export function inRecords(message: Buffer, bytesMax = 16_384): Buffer {
   return Buffer.concat(records);
 }
 
-/** A whole ClientHello as it is sent. */
+/** A complete ClientHello as sent on the wire. */
 export function clientHello(parts: HelloParts = {}): Buffer {
   return inRecords(helloMessage(parts));
 }
@@ -72,13 +72,13 @@ export function helloRetryRequest(): Buffer {
   return inRecords(Buffer.concat([Buffer.from([2]), vector(3, ...body)]));
 }
 
-/** CONNECT with a ClientHello behind it, as Latin-1 text. */
+/** A CONNECT followed by a ClientHello, as Latin-1 text. */
 export function connectWithHello(authority: string, sni: string): string {
   const head = `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`;
   return head + clientHello({ sni }).toString('latin1');
 }
 
-/** Answers a ClientHello with a byte and then stays silent. */
+/** Responds to a ClientHello with one byte and sends nothing more. */
 export function answerOnce(socket: Socket): void {
   socket.once('data', () => socket.write('x'));
   socket.on('error', () => {}).resume();

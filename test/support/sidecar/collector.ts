@@ -7,13 +7,13 @@ interface Attribute {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-/** A span as OTLP carries it in JSON, its attributes as plain values. */
+/** A span in OTLP's JSON format, with its attributes as plain values. */
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string | undefined;
   readonly name: string;
-  /** 2: server, 3: client. */
+  /** 2 is a server span, 3 a client span. */
   readonly kind: number;
   readonly status: { readonly code?: number };
   readonly attributes: Readonly<Record<string, unknown>>;
@@ -23,7 +23,7 @@ export interface CollectedSpan {
 export interface Collector {
   readonly url: string;
   readonly spans: readonly CollectedSpan[];
-  /** All that came, as it came. */
+  /** All received requests, as text. */
   text(): string;
   close(): Promise<void>;
 }
@@ -39,7 +39,7 @@ interface OtlpBatch {
   }[];
 }
 
-/** An OpenTelemetry collector's OTLP/HTTP port, for JSON. */
+/** The OTLP/HTTP port of an OpenTelemetry collector, for JSON only. */
 export async function startCollector(): Promise<Collector> {
   const spans: CollectedSpan[] = [];
   let text = '';

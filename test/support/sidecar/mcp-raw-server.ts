@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 
-/** One JSON-RPC message as it came. */
+/** One JSON-RPC message as received. */
 export interface RawCall {
   readonly id?: unknown;
   readonly method?: string;
@@ -9,7 +9,7 @@ export interface RawCall {
 
 type Answer = (call: RawCall, res: ServerResponse, req: IncomingMessage) => void;
 
-/** An MCP server that answers byte for byte what a test says, in any revision's manner. */
+/** An MCP server whose responses a test defines byte for byte; works for every revision. */
 export function rawMcpServer(): { readonly http: Server; behave(answer: Answer): void } {
   let behaviour: Answer = (_call, res) => res.writeHead(500).end();
   const http = createServer((req, res) => {
@@ -33,7 +33,7 @@ export function json(res: ServerResponse, value: unknown, headers: Record<string
   res.end(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
-/** Answers the handshake and lists these tools; calls are performed. */
+/** Responds to the handshake and lists these tools; calls succeed. */
 export function listing(tools: () => readonly unknown[]): Answer {
   return ({ id, method, params }, res) => {
     if (id === undefined) return void res.writeHead(method === undefined ? 405 : 202).end();

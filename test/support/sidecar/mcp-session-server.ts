@@ -6,11 +6,11 @@ import { z } from 'zod';
 
 export const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
 
-/** A server of the earlier revisions, made of the official SDK 1.x. */
+/** A server of the earlier revisions, built with the official SDK 1.x. */
 export interface SessionServer {
   readonly http: Server;
   readonly sessions: ReadonlyMap<string, StreamableHTTPServerTransport>;
-  /** What happened, in order. */
+  /** The events that occurred, in order. */
   readonly seen: readonly string[];
 }
 
@@ -54,7 +54,7 @@ function makeServer(seen: string[]): McpServer {
     seen.push('slow was cancelled');
     return text('cancelled');
   });
-  // Without a request that they belong to, messages of the server go by the GET stream.
+  // The server sends messages that belong to no request on the GET stream.
   server.registerTool('talk', {}, async () => {
     server.sendToolListChanged();
     await server.sendLoggingMessage({ level: 'info', data: 'by the stream' });

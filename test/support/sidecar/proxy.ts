@@ -19,7 +19,7 @@ import { outboundHeaders } from '../../../shared/upstream/headers.ts';
 import type { Outgoing } from '../../../shared/upstream/outgoing.ts';
 import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts';
 
-/** Ends what a test started, last first. */
+/** Stops everything that a test started, in reverse order. */
 export class Cleanup {
   readonly #steps: (() => unknown)[] = [];
 
@@ -32,7 +32,7 @@ export class Cleanup {
   }
 }
 
-/** A folder of its own, removed in the end. */
+/** A new folder, which is removed at the end. */
 export function temporaryFolder(cleanup: Cleanup): string {
   const folder = mkdtempSync(join(tmpdir(), 'sallyport-'));
   cleanup.add(() => rmSync(folder, { recursive: true, force: true }));
@@ -44,7 +44,7 @@ export function testAuthority(cleanup: Cleanup): Authority {
   return loadAuthority({ dataDir: temporaryFolder(cleanup), clock: systemClock });
 }
 
-/** Listens on loopback and gives the port; every connection is destroyed in the end. */
+/** Listens on loopback and returns the port; all connections are destroyed at the end. */
 export async function listening(server: NetServer, cleanup: Cleanup): Promise<number> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
@@ -100,7 +100,7 @@ interface TestProxyOptions extends Partial<IngressOptions> {
   readonly guard?: Guard;
 }
 
-/** The request as it came: what the sidecar sends for a call that it need not rebuild. */
+/** The request as received, which the sidecar sends for a call that it need not rebuild. */
 export function asItCame(exchange: Exchange): Outgoing {
   return {
     scheme: exchange.scheme,
@@ -113,7 +113,7 @@ export function asItCame(exchange: Exchange): Outgoing {
   };
 }
 
-/** Ingress and forward joined without a decision between them. */
+/** Ingress and forwarder, connected without a decision between them. */
 export async function startProxy(
   cleanup: Cleanup,
   options: TestProxyOptions = {},
@@ -160,7 +160,7 @@ function answerFailure(res: Exchange['res'], { failure }: Outcome): void {
   res.end(JSON.stringify({ reason_code: failure }));
 }
 
-/** Sends bytes as they are and gives all that comes back until the other side closes. */
+/** Sends bytes unchanged; resolves with everything received until the other side closes. */
 export function raw(port: number, bytes: string | Buffer, endAfterMs?: number): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
@@ -176,7 +176,7 @@ export function raw(port: number, bytes: string | Buffer, endAfterMs?: number): 
   });
 }
 
-/** Resolves when `condition` holds; fails after five seconds. */
+/** Resolves when `condition` is true; fails after five seconds. */
 export async function until(condition: () => boolean, what = 'the condition'): Promise<void> {
   const deadline = performance.now() + 5_000;
   while (!condition()) {

@@ -14,7 +14,10 @@ import { sectionDigest, signSection } from '../../../shared/sync/signed-section.
 
 export const sidecarId = 'sc_1';
 
-/** A tenant's signed state, made by hand: every version, signature and heartbeat is the test's to choose. */
+/**
+ * A tenant's signed state, which the test controls completely: every version, signature and
+ * heartbeat.
+ */
 export class PublishedTenant {
   readonly tenantId: string;
   readonly key = generateSigningKey();
@@ -26,7 +29,7 @@ export class PublishedTenant {
   readonly tokens = new Map<string, string>();
   sequence = 0;
 
-  /** What a sidecar that enrolled now would pin. */
+  /** The keys that a sidecar would pin if it enrolled now. */
   get sectionKeys() {
     return verificationKeys([this.key.publicJwk]);
   }
@@ -122,7 +125,7 @@ export class PublishedTenant {
     await this.put(heartbeatSection, this.heartbeat(change));
   }
 
-  /** Everything, and a heartbeat over it. */
+  /** Publishes all sections, and a heartbeat that names them. */
   async publishAll(): Promise<void> {
     for (const name of tenantSections) await this.publish(name);
     await this.beat();

@@ -1,11 +1,11 @@
 import { connect, type Socket } from 'node:net';
 
-/** A connection on which a test says exactly what it likes. */
+/** A connection on which a test sends raw bytes. */
 export interface RawClient {
   readonly socket: Socket;
-  /** All that came so far. */
+  /** Everything received so far. */
   text(): string;
-  /** Resolves with all that came, once the other side has closed. */
+  /** Resolves with everything received when the other side has closed. */
   readonly closed: Promise<string>;
 }
 
@@ -26,7 +26,7 @@ export async function rawClient(port: number, bytes = ''): Promise<RawClient> {
   return { socket, text: () => text, closed };
 }
 
-/** A request head in absolute form, with the Host that belongs to it. */
+/** A request head in absolute form, with the matching Host header. */
 export function headOf(method: string, url: string, headers = ''): string {
   return `${method} ${url} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n${headers}\r\n`;
 }

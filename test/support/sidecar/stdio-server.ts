@@ -1,4 +1,5 @@
-// A real MCP server over stdio, on the official SDK, with a tool for each thing that a test needs.
+// A real MCP server over stdio, built with the official SDK, with one tool for each feature that a
+// test needs.
 import fs from 'node:fs';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
@@ -64,7 +65,7 @@ server.setRequestHandler(
   },
 );
 
-/** Each kind of request that a server may make of its client. */
+/** Sends each kind of request that a server may send to its client. */
 async function askClient() {
   const { roots } = await server.request({ method: 'roots/list' }, ListRootsResultSchema);
   const sampled = await server.createMessage({

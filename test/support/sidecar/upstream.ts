@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
-/** An upstream that remembers every request it got. */
+/** An upstream that records every request. */
 export interface Upstream {
   readonly port: number;
   readonly seen: readonly {
@@ -11,7 +11,7 @@ export interface Upstream {
     readonly headers: IncomingMessage['headers'];
     readonly body: string;
   }[];
-  /** Changes how it answers from now on. */
+  /** Sets how it responds from now on. */
   behave(answer: (req: IncomingMessage, res: ServerResponse, body: string) => void): void;
   close(): Promise<void>;
 }
@@ -22,9 +22,9 @@ const friendly = (_req: IncomingMessage, res: ServerResponse) => {
 };
 
 interface UpstreamOptions {
-  /** PEM; with both it speaks TLS. */
+  /** PEM; if both are given, the upstream uses TLS. */
   readonly tls?: { readonly key: string; readonly cert: string };
-  /** Default: the loopback's IPv4 address. */
+  /** Default: the loopback address of IPv4. */
   readonly address?: string;
 }
 

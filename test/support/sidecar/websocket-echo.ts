@@ -6,14 +6,14 @@ export interface WebSocketEcho {
   readonly port: number;
   /** The handshakes that arrived. */
   readonly handshakes: readonly { readonly url: string; readonly headers: IncomingHttpHeaders }[];
-  /** How many connections stand. */
+  /** Number of open connections. */
   open(): number;
   close(): Promise<void>;
 }
 
 const closeOpcode = 8;
 
-/** A WebSocket server (RFC 6455) that sends every short text message back. */
+/** A WebSocket server (RFC 6455) that echoes every short text message. */
 export async function startWebSocketEcho(): Promise<WebSocketEcho> {
   const handshakes: WebSocketEcho['handshakes'][number][] = [];
   const sockets = new Set<Socket>();
@@ -49,7 +49,7 @@ export async function startWebSocketEcho(): Promise<WebSocketEcho> {
   };
 }
 
-/** A frame of a client is masked, one of a server is not (section 5.1). */
+/** A client's frame is masked and a server's frame is not (section 5.1). */
 function echoOf(frame: Buffer): Buffer {
   const length = (frame[1] ?? 0) & 0x7f;
   const mask = frame.subarray(2, 6);

@@ -15,7 +15,7 @@ export interface FaultBench {
   readonly url: string;
   /** A call of the bound tool. */
   pay(amount: unknown, headers?: Record<string, string>): ReturnType<AgentClient['post']>;
-  /** All events of the ledger, once it has at least `count` that fit. */
+  /** The ledger's events that match a query. */
   events(query?: string): Promise<LedgerEvent[]>;
   untilSealed(
     what: string,

@@ -17,7 +17,7 @@ import { until } from '../programs/processes.ts';
 export const strangerKey = formatApiKey('anotherTenantsOwnerKey00000000');
 export const proxyToken = 'a-token-of-the-second-sidecar';
 
-/** A sidecar of one agent, and beside it another agent's whose proxy asks for a token. */
+/** The sidecar of one agent, and the sidecar of another agent whose proxy requires a token. */
 export interface IdentityStage
   extends Pick<LiveStage, 'separate' | 'recorder' | 'way' | 'reasons'> {
   readonly other: Sidecar;
@@ -25,13 +25,16 @@ export interface IdentityStage
   readonly firstSidecar: string;
   /** The data directory of the other sidecar. */
   readonly dataDir: string;
-  /** Settings of the other sidecar, with a data directory of its own. */
+  /** Settings of the other sidecar, with a separate data directory. */
   configOf(folder: string): ReturnType<typeof readConfig>;
-  /** An allowed call with more headers and arguments, through the first sidecar or the one given. */
+  /**
+   * Sends an allowed call with additional headers and arguments, through the given sidecar or the
+   * first one.
+   */
   send(headers: readonly string[], args?: object, through?: Sidecar): Promise<Answer | undefined>;
-  /** A passport of the first agent, or as `more` says. */
+  /** Issues a passport for the first agent; `more` overrides its terms. */
   issue(more?: object, key?: string): Promise<string>;
-  /** The lease that lies on the bus for a sidecar. */
+  /** The lease on the bus for a sidecar. */
   leaseOf(sidecarId: string): Promise<string>;
   close(): Promise<void>;
 }

@@ -7,21 +7,22 @@ interface Kills {
   readonly victim: 'sidecar' | 'control plane';
   readonly times: number;
   readonly seed: number;
-  /** No further kill after this; what was done until then is held against all the same. */
+  /** After this time, no further kill follows; the calls made until then are still verified. */
   readonly withinMs?: number;
 }
 
 export interface KillReport extends Tally {
   readonly kills: number;
-  /** Of the kills: while it was starting. */
+  /** Number of kills while the program was starting. */
   readonly atStart: number;
-  /** From start to ready; of a sidecar, to its being alive. */
+  /** Time from start to ready; for a sidecar, from start to alive. */
   readonly restartMs: { readonly median: number; readonly most: number };
 }
 
 /**
- * SIGKILL again and again under load: mostly at a random moment after at least one more call was
- * performed, now and then while the program is starting. Then all is held against all.
+ * Kills a program repeatedly with SIGKILL under load: mostly at a random moment after at least one
+ * more call was performed, sometimes while the program is starting. Then compares the performed
+ * calls, the responses and the ledger.
  */
 export async function killUnderLoad({
   victim,
@@ -33,7 +34,8 @@ export async function killUnderLoad({
   const isSidecar = victim === 'sidecar';
   const calls = await startNumberedCalls({ isPresenting: isSidecar });
   const { separate } = calls.bench;
-  // Not until a sidecar is ready: it gets only so many leases a minute, and presented passports need none.
+  // Does not wait until a sidecar is ready. Its leases per minute are limited, and presented
+  // passports need none.
   const restart = async (isAwaited = true) => {
     if (!isSidecar) return separate.restartControlPlane({ ready: isAwaited });
     await separate.restartSidecar({ ready: false });
@@ -47,7 +49,8 @@ export async function killUnderLoad({
   let atStart = 0;
   let kills = 0;
   try {
-    // What it compiled is kept when it ends in order, which makes all further starts fast.
+    // The first stop is in order, because the compile cache is then stored, which makes all further
+    // starts fast.
     await (isSidecar ? separate.sidecar : separate.controlPlane).stop();
     await restart();
     const deadline = performance.now() + withinMs;

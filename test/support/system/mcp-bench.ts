@@ -8,20 +8,29 @@ import { startRedis } from '../programs/redis.ts';
 import type { LedgerEvent } from './fault-bench.ts';
 import { type Separate, startSeparate } from './separate.ts';
 
-/** Of another person than the owner, who asks: nobody decides on what they asked for. */
+/**
+ * The approver is not the owner, because the owner requests the calls, and nobody can decide on
+ * their own requests.
+ */
 export const approverKey = formatApiKey('mcpBenchApproverKey00000000000');
 
 /** Control plane and sidecar as processes, between MCP clients and MCP servers. */
 export interface McpBench {
   readonly separate: Separate;
   readonly api: Separate['api'];
-  /** `fetch` through the sidecar, for clients that take one. */
+  /** A `fetch` through the sidecar, for clients that accept a `fetch` function. */
   readonly fetch: typeof fetch;
-  /** The variables that send any client through the sidecar. */
+  /** The environment variables with which any client uses the sidecar. */
   readonly proxyEnv: Readonly<Record<string, string>>;
-  /** Listens and binds; gives the endpoint's address. Closed with the bench. */
+  /**
+   * Starts a server and binds it; resolves with the address of its endpoint. The server is closed
+   * together with the bench.
+   */
   serve(name: string, server: Server, binding?: Readonly<Record<string, unknown>>): Promise<URL>;
-  /** Binds hosts that something else listens on; resolves when the sidecar knows. */
+  /**
+   * Binds a host on which another program listens; resolves when the sidecar has received the
+   * binding.
+   */
   bind(name: string, binding: Readonly<Record<string, unknown>>): Promise<void>;
   events(query?: string): Promise<LedgerEvent[]>;
   untilEvent(
@@ -32,7 +41,7 @@ export interface McpBench {
   close(): Promise<void>;
 }
 
-/** Everything is allowed but the tools named `…denied`, and methods of servers named `strict`. */
+/** Allows everything except the tools named `…denied` and the methods of servers named `strict`. */
 const rulesJson = {
   id: 'mcp',
   version: 1,

@@ -2,23 +2,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { type FaultBench, type LedgerEvent, startFaultBench } from './fault-bench.ts';
 
-/** What became of a call, as its agent saw it. */
+/** A call and its result, as the agent saw it. */
 interface Call {
   readonly number: number;
   readonly worker: number;
-  /** Undefined when no answer came. */
+  /** Undefined if there was no response. */
   status: number | undefined;
 }
 
 export interface NumberedCalls {
   readonly bench: FaultBench;
-  /** Calls answered with 200 so far. */
+  /** Number of calls with the response 200 so far. */
   readonly performed: number;
-  /** Agents hold back while the sidecar is known to be gone. */
+  /** While true, agents do not call, because the sidecar is known to be unavailable. */
   isHeld: boolean;
-  /** Ends the agents once each has its answer. */
+  /** Stops the agents after each has received its response. */
   stop(): Promise<void>;
-  /** Holds what was performed, what was answered and what the ledger says against each other. */
+  /** Compares the performed calls, the responses and the ledger. */
   check(): Promise<Tally>;
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export interface Tally {
   readonly calls: number;
   readonly performed: number;
   readonly unanswered: number;
-  /** Performed or permitted, with no outcome in the ledger: cut off. */
+  /** Number of interrupted calls: performed or permitted, with no outcome in the ledger. */
   readonly cut: number;
   readonly events: number;
 }
@@ -35,13 +35,15 @@ export interface Tally {
 const agents = 6;
 const pauseMs = 10;
 
-/** Agents that call one after the other, every call under a number of its own that goes through to the ledger. */
+/**
+ * Agents that call sequentially. Every call has a unique number that also appears in the ledger.
+ */
 export async function startNumberedCalls({
   isPresenting = false,
 }: {
   /**
-   * Every second agent presents passports of its own: a sidecar that dies again and again gets
-   * only so many leases in a minute for plain calls.
+   * Every second agent presents its own passports, because a sidecar that is killed repeatedly gets
+   * only a limited number of leases per minute for plain calls.
    */
   readonly isPresenting?: boolean;
 } = {}): Promise<NumberedCalls> {
@@ -150,7 +152,7 @@ function tally({
   const allowedOf = (number: number) =>
     (decisions.get(number) ?? []).filter(({ decision }) => decision === 'allow');
 
-  // The number 0 was called until the policy was in force.
+  // The calls with the number 0 were only made until the policy was active.
   const numbered = calls.filter(({ number }) => number > 0);
   expect(findRepeated(performed.filter((number) => number > 0))).toEqual([]);
   expect(performed.filter((number) => allowedOf(number).length === 0)).toEqual([]);
@@ -183,8 +185,9 @@ function tally({
 }
 
 /**
- * A call may lack its outcome only if the process died then: the sidecar began anew in the ledger
- * before anything else of the same agent, which calls one after the other.
+ * Whether the sidecar died after this call, which is the only reason for a missing outcome: the
+ * ledger contains a new start of the sidecar before the next call of the same agent. Each agent
+ * calls sequentially.
  */
 function isFollowedByBeginning(
   { number, worker }: Call,

@@ -6,32 +6,35 @@ import { type Program, startProgram } from '../programs/processes.ts';
 import { startTwoControlPlanes, type TwoControlPlanes } from './two-control-planes.ts';
 
 interface Fire {
-  /** How often the rotation is ended by SIGKILL before it may finish. */
+  /** How often SIGKILL interrupts the rotation before it may finish. */
   readonly kills: number;
-  /** Rows to be wrapped anew, beside what the load makes. */
+  /** Number of rows to wrap again, in addition to those that the load creates. */
   readonly rows: number;
 }
 
 export interface FireReport {
   readonly kills: number;
-  /** Requests that were answered as they should. */
+  /** Number of requests with the expected response. */
   readonly answered: number;
-  /** Those that were not, as `METHOD path status`. */
+  /** The requests with another response, as `METHOD path status`. */
   readonly failed: readonly string[];
-  /** API keys made before and meanwhile that do not work with the new key alone. */
+  /**
+   * Number of API keys, created before or during the rotation, that do not work with the new key
+   * alone.
+   */
   readonly lostKeys: number;
-  /** Exit code of `vault status`: 0 when nothing needs the old key. */
+  /** Exit code of `vault status`: 0 if nothing needs the old key. */
   readonly statusAfter: number | null;
-  /** What starting with the old key alone says. */
+  /** The output of a start with the old key alone. */
   readonly oldKeySays: string;
-  /** Tenants' events of it. */
+  /** The rotation's events in the tenants' ledgers. */
   readonly events: readonly string[];
   readonly isVerified: boolean;
 }
 
 /**
- * Replaces the master key under two control planes that are asked all the time, killing the
- * rotation again and again as it gets on; then starts both with the new key alone.
+ * Rotates the master key under two control planes that constantly receive requests, and kills the
+ * rotation repeatedly as it progresses. Then starts both control planes with the new key alone.
  */
 export async function rotateUnderFire({ kills, rows }: Fire): Promise<FireReport> {
   const pair = await startTwoControlPlanes();
@@ -81,7 +84,8 @@ async function seed(pair: TwoControlPlanes, rows: number): Promise<void> {
   await pair.call(0, 'POST', '/v1/agents/register', { name: 'a', capabilities: ['*'] });
   const stored = await pair.call(0, 'POST', '/v1/credentials', credential('first'));
   if (stored.status >= 300) throw new Error(`not stored: ${stored.text}`);
-  // Real envelopes of the control plane's own; only how many there are matters from here on.
+  // Inserts copies of a real envelope of the control plane; from here on, only their number
+  // matters.
   await pair.pool.query(
     `INSERT INTO evidence_salt (tenant_id, event_id, sealed)
      SELECT tenant_id || n, kid, sealed FROM (SELECT * FROM signing_key LIMIT 1) AS any_key,
@@ -97,7 +101,7 @@ const credential = (name: string) => ({
   bind: { tools: ['x.*'], hosts: ['x.example'] },
 });
 
-/** Two callers at a time that write and read secrets wherever they may. */
+/** Two concurrent callers that write and read secrets through the control planes that are up. */
 function startLoad(pair: TwoControlPlanes) {
   const up = new Set([0, 1]);
   const inFlight = [0, 0];
@@ -122,7 +126,7 @@ function startLoad(pair: TwoControlPlanes) {
     keys.push(String(made.key));
     await ask(turn, 'POST', '/v1/credentials', credential(name.slice(0, 3)));
     const action = { tool: 'x.read', resource: 'r', args: { name }, agent_id: '1', user_id: 'u' };
-    // The second time the other one opens the answer that was kept.
+    // The second request goes to the other control plane, which decrypts the stored response.
     for (const by of [turn, turn + 1]) {
       await ask(by, 'POST', '/v1/actions/preflight', { ...action, idempotency_key: name });
     }
@@ -130,13 +134,13 @@ function startLoad(pair: TwoControlPlanes) {
   const caller = async (which: number) => {
     for (let turn = which; !stopped; turn++) {
       await round(turn, `c${which}-${turn}`).catch((error: Error) => failed.push(String(error)));
-      // Bounded: what counts is that it never ceases.
+      // The rate is limited, because only the continuity of the load matters.
       await delay(25);
     }
   };
   const callers = [caller(0), caller(1)];
   return {
-    /** Takes one out of service, as a load balancer does, while something is done to it. */
+    /** Takes one control plane out of service while `work` runs, as a load balancer does. */
     async without(at: number, work: () => Promise<void>) {
       up.delete(at);
       while ((inFlight[at] ?? 0) > 0) await delay(5);
@@ -157,7 +161,9 @@ interface Progress {
   readonly goal: number;
 }
 
-/** Until more rows than this are under the new key; at first, until the rotation has begun. */
+/**
+ * Resolves when more rows than this are under the new key; at first, when the rotation has begun.
+ */
 async function untilWrapped(pool: Pool, { program, id, goal }: Progress): Promise<void> {
   let ended = false;
   void program.exited().then(() => {
@@ -171,7 +177,7 @@ async function untilWrapped(pool: Pool, { program, id, goal }: Progress): Promis
     );
     if (rows[0]?.begun === true && rows[0].wrapped >= goal) return;
     if (ended) throw new Error(`the rotation ended:\n${program.output()}`);
-    // Counting takes a core; the rotation is to have the other and some of this.
+    // Counting uses one core; the pause leaves enough processor time to the rotation.
     await delay(50);
   }
 }
@@ -192,7 +198,7 @@ async function keysLost(
       if (status !== 200) lost += 1;
     }
   };
-  // They share one iterator, so each key is asked with once.
+  // All askers share one iterator, so each key is used once.
   await Promise.all(Array.from({ length: 8 }, asker));
   return lost;
 }

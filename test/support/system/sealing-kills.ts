@@ -19,33 +19,38 @@ import { answersOk, freePort, type Program, startProgram, until } from '../progr
 interface SealingKills {
   readonly times: number;
   readonly seed: number;
-  /** No further kill after this; what was done until then is held against all the same. */
+  /** After this time, no further kill follows; the requests made until then are still verified. */
   readonly withinMs?: number;
 }
 
 export interface SealingReport {
   readonly kills: number;
-  /** Of the kills: while it was starting. */
+  /** Number of kills while the program was starting. */
   readonly atStart: number;
-  /** Requests that were answered with a sealed event, or with a change whose event is sealed. */
+  /**
+   * Number of requests whose response reported a sealed event, or a change whose event is sealed.
+   */
   readonly told: number;
-  /** Requests whose answer was lost or was a refusal, and how many of them are in the ledger. */
+  /**
+   * Number of requests whose response was lost or was a refusal, and how many of their events are
+   * in the ledger.
+   */
   readonly untold: number;
   readonly untoldSealed: number;
-  /** Records of a sidecar, and how many of its uploads failed and came again. */
+  /** Number of a sidecar's records, and number of its uploads that failed and were repeated. */
   readonly uploaded: number;
   readonly uploadFailures: number;
   readonly rows: number;
   readonly batches: number;
   readonly restartMs: { readonly median: number; readonly most: number };
-  /** What was expected and is not so. */
+  /** The expectations that were not met. */
   readonly wrong: readonly string[];
 }
 
 const ownerKey = formatApiKey('sealingKillsOwnerKey0000000000');
 const tenantId = 'default';
 
-/** One control plane on a real database, which dies and comes again. */
+/** One control plane on a real database, which is killed and started again. */
 async function startVictim() {
   const database = await freshDatabase();
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'sealing-kills-'));
@@ -58,7 +63,8 @@ async function startVictim() {
     SALLYPORT_DEV_KEYS: `${ownerKey}=${tenantId}:owner:gateway:owner`,
     SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64'),
     SALLYPORT_REQUESTS_PER_MINUTE: '10000000',
-    // Every start verifies, and every second after it: that too must live with being killed.
+    // The control plane verifies at every start and every second after it, because verification
+    // must also survive being killed.
     SALLYPORT_VERIFY_MS: '1000',
     DATABASE_URL: database.url,
   };
@@ -91,14 +97,17 @@ async function startVictim() {
 }
 type Victim = Awaited<ReturnType<typeof startVictim>>;
 
-/** What was asked for, by a mark that the event carries, and whether it was said to be sealed. */
+/**
+ * A request, identified by a mark in its event, and whether the response reported the event as
+ * sealed.
+ */
 interface Asked {
   readonly mark: string;
   readonly eventHash: string | undefined;
   readonly isTold: boolean;
 }
 
-/** Asks again and again, each time with another mark, whatever becomes of it. */
+/** Sends requests repeatedly, each with a new mark, whether or not they succeed. */
 function startWriter(victim: Victim, name: string, isOver: () => boolean) {
   const asked: Asked[] = [];
   const ask = async (mark: string): Promise<Asked> => {
@@ -132,7 +141,7 @@ const binding = (mark: string) => ({
   tool: 'marked',
 });
 
-/** A sidecar's spool and uploader: it sends again until it is told. */
+/** A sidecar's spool and uploader, which repeats an upload until it is acknowledged. */
 async function startSidecar(victim: Victim, isOver: () => boolean) {
   const agent = await victim.api('POST', '/v1/agents/register', {
     name: 'bot',
@@ -184,8 +193,9 @@ async function startSidecar(victim: Victim, isOver: () => boolean) {
 }
 
 /**
- * SIGKILL again and again while four writers seal: two through the API, one by changes of state
- * that bring their event along, one a sidecar that sends again. Then all is held against all.
+ * Kills the control plane repeatedly with SIGKILL while four writers seal: two through the API, one
+ * through changes that record an event, and one sidecar that repeats its uploads. Then compares all
+ * responses with the ledger.
  */
 export async function killWhileSealing({
   times,
@@ -293,7 +303,7 @@ async function holdAgainst(
   };
 }
 
-/** The mark in an event, whether as its data or as the path of a binding. */
+/** The mark in an event, from its data or from the path of a binding. */
 function markOf({ canonical, event_id: id }: Row): string {
   return /\b(?:one|two|changes)-\d+\b/.exec(canonical)?.[0] ?? id;
 }

@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { formatApiKey } from '../../../shared/crypto/api-key.ts';
 import { answersOk, freePort, type Program, startProgram, until } from '../programs/processes.ts';
 
-/** Spares programs that are started again and again half of their start. */
+/** Halves the start time of programs that are started repeatedly. */
 const compileCache = { NODE_COMPILE_CACHE: join(tmpdir(), 'sallyport-tests-compiled') };
 
 const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
 
-/** As `npm run sidecar` starts it. */
+/** The flags with which `npm run sidecar` starts the sidecar. */
 const sidecarFlags = ['--max-semi-space-size=16', '--heap-growing-percent=100'];
 
 /** Control plane and sidecar as two processes on real Postgres and Redis. */
@@ -22,7 +22,7 @@ export interface Separate {
   readonly adminUrl: string;
   readonly caPath: string;
   readonly dataDir: string;
-  /** What the control plane's secrets are sealed under. */
+  /** The key under which the control plane's secrets are encrypted. */
   readonly masterKey: Buffer;
   controlPlane: Program;
   sidecar: Program;
@@ -33,9 +33,9 @@ export interface Separate {
     /** Default: the owner's. */
     key?: string,
   ): Promise<{ readonly status: number; readonly body: Record<string, unknown> }>;
-  /** Starts the control plane again after it was ended. */
+  /** Starts the control plane again after it has ended. */
   restartControlPlane(options?: { readonly ready: boolean }): Promise<void>;
-  /** Unless told otherwise, resolves when it is ready. */
+  /** Resolves when the sidecar is ready, unless the options specify otherwise. */
   restartSidecar(options?: RestartOptions): Promise<void>;
   close(): Promise<void>;
 }
@@ -53,7 +53,7 @@ export interface SeparateOptions {
   readonly sidecarEnv?: Readonly<Record<string, string>>;
   /** Further development keys of the control plane, `key=tenant:role:scope`. */
   readonly devKeys?: readonly string[];
-  /** What both print goes to files in `dataDir`: for runs that make them print a lot. */
+  /** Writes the output of both programs to files in `dataDir`; for runs with much output. */
   readonly isLogFiled?: boolean;
   /** The sidecar's data directory. Default: one in `dataDir`. */
   readonly sidecarDir?: string;
@@ -160,7 +160,7 @@ async function ready(program: Program, url: string): Promise<void> {
     if (ended) throw new Error(`the program ended:\n${program.output()}`);
     return answersOk(url);
   };
-  // What never became ready would outlive the test that nobody can clean up after.
+  // A program that never becomes ready is killed here, because the test has no handle to stop it.
   await until(`${url} answers 200`, isReady, 60_000).catch(async (cause) => {
     await program.kill();
     throw new Error(`not ready:\n${program.output().slice(-4_000)}`, { cause });

@@ -34,10 +34,12 @@ const policy = {
   ],
 };
 
-/** In the environment of every bridge, and nowhere else to be seen. */
+/** Present in the environment of every bridge; it must not appear anywhere else. */
 export const token = 'the-token-of-this-proxy';
 
-/** A sidecar with the binding `crm` on a free port, and what starts `sallyport mcp` for it. */
+/**
+ * A sidecar with the binding `crm` on a free port, and functions that start `sallyport mcp` for it.
+ */
 export async function startStdioDesk() {
   const bench = await startFaultBench({ SALLYPORT_HOLD_MS: '20000' });
   const port = await freePort();
@@ -83,7 +85,7 @@ export async function startStdioDesk() {
     manners,
   ];
 
-  /** An MCP client that starts the bridge, and by it the server, as a desktop program would. */
+  /** An MCP client that starts the bridge, which starts the server, as a desktop program would. */
   async function connected(options: { readonly manners?: string } = {}) {
     const diary = newDiary();
     const transport = new StdioClientTransport({

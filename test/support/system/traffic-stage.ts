@@ -9,26 +9,32 @@ import { startRedis } from '../programs/redis.ts';
 import { Cleanup, listening, temporaryFolder, testAuthority } from '../sidecar/proxy.ts';
 import { type Separate, startSeparate } from './separate.ts';
 
-/** Processes, with an upstream behind plain HTTP and TLS, each with and without bindings. */
+/**
+ * Control plane and sidecar as processes, with an upstream over plain HTTP and TLS, each with and
+ * without bindings.
+ */
 export interface TrafficStage {
   readonly cleanup: Cleanup;
   readonly separate: Separate;
   readonly databaseUrl: string;
-  /** `POST /pay` as `bank.pay`, MCP at `/mcp` as `mcp.crm.*`. */
+  /** Bound: `POST /pay` as `bank.pay`, and MCP at `/mcp` as `mcp.crm.*`. */
   readonly bound: { readonly http: string; readonly https: string };
-  /** Without bindings: opaque, as `http.<method>.127.0.0.1`. */
+  /** Not bound: opaque, as `http.<method>.127.0.0.1`. */
   readonly open: { readonly http: string; readonly https: string };
-  /** Through the sidecar, which it trusts to intercept. */
+  /** Sends requests through the sidecar, and trusts the sidecar's authority. */
   readonly agent: ProxyAgent;
   readonly proxyPort: number;
   /** Resident memory of the sidecar, MiB. */
   rss(): number;
-  /** A metric of the sidecar; 0 when it tells none. */
+  /** A metric of the sidecar; 0 if the sidecar does not report it. */
   metric(name: string): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Far longer than any client keeps one idle, so that no request meets a connection that closes. */
+/**
+ * Much longer than clients keep idle connections, so that no request is sent on a closing
+ * connection.
+ */
 const keepAliveTimeout = 65_000;
 
 const opaque = ['get', 'put', 'post'].map((method) => `http.${method}.127.0.0.1`);

@@ -19,25 +19,28 @@ interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** Two control planes as processes on one Postgres and one Redis, either of which may be killed. */
+/** Two control planes as processes on one Postgres and one Redis; tests may kill either of them. */
 export interface TwoControlPlanes {
   readonly programs: Program[];
   readonly origins: readonly string[];
   readonly ownerKey: string;
   readonly redis: TestRedis;
-  /** Straight to their database. */
+  /** A direct connection to the shared database. */
   readonly pool: Pool;
   readonly databaseUrl: string;
-  /** What both were given. */
+  /** The master key of both control planes. */
   readonly masterKey: string;
-  /** Starts one of them, again if it was there before; with settings that are its own from now on. */
+  /**
+   * Starts one control plane, or restarts it. The given settings apply to this control plane from
+   * now on.
+   */
   start(at: number, env?: Readonly<Record<string, string>>): Promise<void>;
   call(
     at: number,
     method: string,
     path: string,
     body?: object,
-    /** One of theirs by its name, or any. */
+    /** The name of a development key, or any other key itself. Default: the owner's. */
     key?: string,
   ): Promise<Answer>;
   close(): Promise<void>;

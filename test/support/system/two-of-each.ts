@@ -10,7 +10,7 @@ import { type AgentClient, agentClient } from '../sidecar/agent-client.ts';
 import { startUpstream, type Upstream } from '../sidecar/upstream.ts';
 
 const ownerKey = formatApiKey('twoControlPlanesOwnerKey000000');
-/** Of another person: nobody decides on what they asked for. */
+/** A key of another person, because nobody can decide on their own requests. */
 const deciderKey = formatApiKey('twoControlPlanesDeciderKey0000');
 
 interface Answer {
@@ -25,7 +25,10 @@ export interface RunningSidecar {
   start(): Promise<void>;
 }
 
-/** Two control planes on one Postgres and one Redis, and two sidecars of one agent, one beside each. */
+/**
+ * Two control planes on one Postgres and one Redis, and two sidecars of one agent, one connected to
+ * each control plane.
+ */
 export interface TwoOfEach {
   readonly origins: readonly [string, string];
   readonly ownerKey: string;
@@ -34,8 +37,8 @@ export interface TwoOfEach {
   readonly upstream: Upstream;
   readonly sidecars: readonly [RunningSidecar, RunningSidecar];
   /**
-   * Asks the first control plane, or the one of this index, as the tenant's owner. Approvals are
-   * decided by another person.
+   * Sends a request as the tenant's owner to the control plane with this index, by default the
+   * first. Approvals are decided as another person.
    */
   api(method: string, path: string, body?: unknown, at?: 0 | 1): Promise<Answer>;
   /** A call of the bound tool `bank.pay` through one of the sidecars. */
@@ -44,7 +47,7 @@ export interface TwoOfEach {
     amount: number,
     headers?: Record<string, string>,
   ): Promise<Answer & { readonly headers: Headers }>;
-  /** The events of a type that the ledger holds by now. */
+  /** The events of a type that are in the ledger now. */
   events(type: string): Promise<readonly Record<string, unknown>[]>;
   close(): Promise<void>;
 }
