@@ -46,6 +46,6 @@ it.each([
   `${'a'.repeat(64)}.example`,
   `${'a.'.repeat(130)}example`,
   '.',
-])('%j is not a single host', (given) => {
+])('the text %j is refused because it does not name exactly one host', (given) => {
   expect(boundHost(given)).toBeUndefined();
 });

@@ -43,7 +43,7 @@ describe('a request built from a binding', () => {
     );
   });
 
-  it('has the arguments of GET, HEAD and DELETE that are not in the path in its query', () => {
+  it('has the arguments in its query if the method is GET, HEAD or DELETE, except for path parameters', () => {
     for (const method of ['GET', 'HEAD', 'DELETE']) {
       const binding = { ...refund, method, path: '/v1/payments/{id}' };
       expect(build(binding, { id: 7, 'a b': 'c&d', flag: false })).toEqual({
@@ -78,7 +78,7 @@ describe('a request built from a binding', () => {
   });
 
   it.each(['{"payment_id":"p","__proto__":{"a":1}}', '{"payment_id":"p","of":{"__proto__":1}}'])(
-    'is refused for the argument __proto__, which an upstream could merge into an object: %s',
+    'is refused if it has an argument named __proto__, which an upstream could merge into an object: %s',
     (text) => {
       expect(() => build(refund, JSON.parse(text) as JsonObject)).toThrow('__proto__');
     },
@@ -106,11 +106,11 @@ describe('a request built from a binding', () => {
     ['names that differ in case only', { payment_id: 'p', Payment_Id: 'q' }, 'args.ambiguous'],
     ['_method', { payment_id: 'p', _method: 'DELETE' }, 'proxy.method_refused'],
     ['_method for PHP', { payment_id: 'p', '.method': 'DELETE' }, 'proxy.method_refused'],
-  ])('cannot be built from %s', (_, args, code) => {
+  ])('cannot be built from arguments with %s', (_, args, code) => {
     expect(codeOf(() => build(refund, args))).toBe(code);
   });
 
-  it('contains only those headers of the agent that the binding allows', () => {
+  it('contains only those headers from the agent that the binding allows', () => {
     const sent = [
       'Accept',
       'text/plain',
@@ -157,7 +157,7 @@ describe('a request built from a binding', () => {
     ]);
   });
 
-  it('is refused if a header that permits one value only is repeated', () => {
+  it('is refused if a header that permits only one value occurs twice', () => {
     const sent = ['X-Tenant', 'a', 'x-tenant', 'b'];
     expect(codeOf(() => build(refund, { payment_id: 'p' }, sent))).toBe('proxy.request_invalid');
   });
@@ -209,7 +209,7 @@ describe('the request that execute sends', () => {
     });
   });
 
-  it('has the arguments in its query for GET, even if the binding declares a form', () => {
+  it('has the arguments in its query if the method is GET, even if the binding declares a form', () => {
     const upstream = { url: 'http://127.0.0.1:9000', method: 'GET' };
     const built = buildUpstreamRequest({ ...forwarded, body: 'form', upstream }, { a: 'b' });
     expect(built).toMatchObject({ host: '127.0.0.1', port: 9000, path: '/?a=b', body: null });
@@ -229,7 +229,7 @@ describe('the request that execute sends', () => {
     'https://a b/',
     'javascript:alert(1)',
     '',
-  ])('cannot be sent to %s', (url) => {
+  ])('cannot be sent to the upstream URL %s', (url) => {
     expect(readUpstreamUrl(url)).toBeUndefined();
   });
 

@@ -33,7 +33,7 @@ describe('checking a binding', () => {
   });
 });
 
-describe('checking a binding reports', () => {
+describe('checking an invalid binding', () => {
   it.each<[string, Binding, RegExp]>([
     ['a name with a slash', { ...good, name: 'a/b' }, /^name:/],
     ['an empty name', { ...good, name: '' }, /^name:/],
@@ -94,7 +94,7 @@ describe('checking a binding reports', () => {
     ['a tool on an MCP server', { ...server, tool: 'x' }, /^tool:/],
     ['a parameter in an endpoint', { ...server, path: '/{x}' }, /^path:.*fixed/],
     ['a path on a passthrough', { ...server, protocol: 'passthrough', path: '/x' }, /^path:/],
-  ])('%s', (_, binding, expected) => {
+  ])('reports a single problem: %s', (_, binding, expected) => {
     const problems = checkBinding(binding);
     expect(problems).toHaveLength(1);
     expect(problems[0]).toMatch(expected);

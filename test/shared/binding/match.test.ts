@@ -24,7 +24,7 @@ describe('a bound host', () => {
     expect(index.forHost('x.api.example.com', 443)).toBeUndefined();
   });
 
-  it('can have a non-default port, and can be an IP literal', () => {
+  it('can have a non-default port and can be an IP literal', () => {
     const index = compileBindings([
       http('/a', { host: 'h:8080' }),
       http('/b', { host: '[::1]:9000' }),
@@ -39,20 +39,20 @@ describe('a bound host', () => {
     expect(index.forHost('127.0.0.1', 3001)).toBeUndefined();
   });
 
-  it('denies its calls if its only binding is malformed', () => {
+  it('denies every call if its only binding is malformed', () => {
     const bound = compileBindings([http('no slash')]).forHost(host, 443);
     expect(bound).toBeDefined();
     expect(bound?.callAt('GET', ['no slash'])).toBeUndefined();
     expect(bound?.passthrough).toBeUndefined();
   });
 
-  it('is not passed through if it also has other bindings', () => {
+  it('has no passthrough if it also has bindings for calls', () => {
     const all: Binding = { name: 'all', protocol: 'passthrough', host };
     expect(compileBindings([all]).forHost(host, 443)?.passthrough).toBe(all);
     expect(compileBindings([all, http('/a')]).forHost(host, 443)?.passthrough).toBeUndefined();
   });
 
-  it('has its MCP endpoint at exactly one path and query', () => {
+  it('has each MCP endpoint at exactly one path and query', () => {
     const mcp: Binding = { name: 'm', protocol: 'mcp', host };
     const own: Binding = { name: 'o', protocol: 'mcp', host, path: '/own/?profile=a' };
     const bound = compileBindings([mcp, own]).forHost(host, 443);
@@ -75,7 +75,7 @@ describe('a call that several bindings match', () => {
     expect(found(bindings, 'GET', '/a')).toBeUndefined();
   });
 
-  it('is assigned to no binding if two are equally specific', () => {
+  it('is assigned to no binding if the two most specific bindings are equally specific', () => {
     const bindings = [http('/a/{x}'), http('/{x}/b')];
     expect(found(bindings, 'GET', '/a/b')).toBeUndefined();
     expect(found(bindings, 'GET', '/a/c')).toBe('/a/{x}');
@@ -98,23 +98,38 @@ describe('the overlap check of bindings', () => {
     ['the same template', http('/a/{x}'), http('/a/{y}'), true],
     ['equally specific templates that match a common path', http('/a/{x}'), http('/{x}/b'), true],
     ['templates without a common path', http('/a/{x}'), http('/b/{x}'), false],
-    ['a more specific template', http('/a/{x}'), http('/a/b'), false],
-    ['another length', http('/a/{x}'), http('/a/{x}/c'), false],
-    ['another method', http('/a'), http('/a', { method: 'POST' }), false],
-    ['another host', http('/a'), http('/a', { host: 'other.example' }), false],
-    ['another port', http('/a'), http('/a', { host: `${host}:8080` }), false],
-    ['a passthrough of the host', http('/a'), { name: 'p', protocol: 'passthrough', host }, true],
+    ['two templates, one more specific than the other', http('/a/{x}'), http('/a/b'), false],
+    ['templates of different lengths', http('/a/{x}'), http('/a/{x}/c'), false],
+    ['different methods', http('/a'), http('/a', { method: 'POST' }), false],
+    ['different hosts', http('/a'), http('/a', { host: 'other.example' }), false],
+    ['different ports', http('/a'), http('/a', { host: `${host}:8080` }), false],
     [
-      'a passthrough of another host',
+      'a call and a passthrough on the same host',
+      http('/a'),
+      { name: 'p', protocol: 'passthrough', host },
+      true,
+    ],
+    [
+      'a call and a passthrough on different hosts',
       http('/a'),
       { name: 'p', protocol: 'passthrough', host: 'x' },
       false,
     ],
-    ['the same endpoint', mcp('/mcp'), { name: 'n', protocol: 'mcp', host }, true],
-    ['endpoints that differ in their query', mcp('/mcp?a=1'), mcp('/mcp?a=2'), false],
-    ['a call on an endpoint', http('/mcp', { method: 'POST' }), mcp('/mcp'), true],
-    ['a wider call on an endpoint', http('/{x}', { method: 'POST' }), mcp('/mcp'), false],
-  ])('compares: %s', (_, one, other, expected) => {
+    ['the same MCP endpoint', mcp('/mcp'), { name: 'n', protocol: 'mcp', host }, true],
+    ['MCP endpoints that differ in their query', mcp('/mcp?a=1'), mcp('/mcp?a=2'), false],
+    [
+      'a call whose path is that of an MCP endpoint',
+      http('/mcp', { method: 'POST' }),
+      mcp('/mcp'),
+      true,
+    ],
+    [
+      'a call whose path template also matches an MCP endpoint',
+      http('/{x}', { method: 'POST' }),
+      mcp('/mcp'),
+      false,
+    ],
+  ])('has the expected result for two bindings: %s', (_, one, other, expected) => {
     expect(overlaps(one, other)).toBe(expected);
     expect(overlaps(other, one)).toBe(expected);
   });

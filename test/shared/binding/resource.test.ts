@@ -16,9 +16,12 @@ describe('a resource template', () => {
     ['payment:{id}', {}, undefined],
     ['payment:{id}', { id: '' }, undefined],
     ['payment:{id}', { id: {} }, undefined],
-  ])('is filled: %s with %j as %j', (template, args, filled) => {
-    expect(fillResource(template, args)).toBe(filled);
-  });
+  ])(
+    'is filled from arguments: the template %s with the arguments %j gives %j',
+    (template, args, filled) => {
+      expect(fillResource(template, args)).toBe(filled);
+    },
+  );
 
   it.each([
     ...['a:b', 'a/b', 'a\\b', '/', ':', '.', '..', 'a\nb', 'a\0', 'a\u2028b'].map((id) => [
@@ -26,12 +29,12 @@ describe('a resource template', () => {
       id,
     ]),
     ...['a/../b', '..', './a', 'a/.', 'a\\b', 'a/..:b', 'a\0b'].map((id) => ['file:{+id}', id]),
-  ])('in the form %s is refused for the value %j', (template, id) => {
+  ])('is refused: the template %s with the value %j', (template, id) => {
     expect(() => fillResource(template, { id })).toThrow(ambiguous);
     expect(() => requireResource(template, { id })).toThrow(ambiguous);
   });
 
-  it('gives different arguments different resources', () => {
+  it('gives different resources for different arguments', () => {
     const value = fc.string({ unit: fc.constantFrom(...'a:/.\\-'), minLength: 1, maxLength: 4 });
     const all = fc.record({ kind: value, a: value, b: value });
     const fill = (args: { kind: string; a: string; b: string }) => {

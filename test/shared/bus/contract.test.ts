@@ -82,7 +82,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect((await bus.claim(`${other}${suffix}`, 'jti', 60_000)).status).toBe('claimed');
   });
 
-  it('delivers only changes after the load to a follower', async () => {
+  it('delivers to a follower only the changes published after its load', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     await bus.publish(tenant, 'policies', 'before');
@@ -107,7 +107,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(seen.gaps).toBe(0);
   });
 
-  it('delivers changes with ascending positions, in order, with the last value of each section', async () => {
+  it('delivers changes in ascending order of position, up to the last value of each section', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const { at } = await bus.load(tenant);
@@ -171,7 +171,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(seen.gaps).toBe(1);
   });
 
-  it('reports a gap to a follower from the start if the first entries were trimmed', async () => {
+  it('reports a gap to a follower that starts at the beginning of a stream whose first entries were trimmed', async () => {
     const bus = await open(kind, 5);
     const tenant = newTenant();
     const { at } = await bus.load(tenant);
@@ -196,7 +196,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(closed.seen.changes).toEqual([]);
   });
 
-  it('delivers later changes to a follower that threw, and does not repeat the change', async () => {
+  it('delivers later changes to a follower that threw an error, and does not redeliver the change that failed', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     const heard: string[] = [];
@@ -286,7 +286,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.claim(tenant, 'jti', 150)).status).toBe('taken');
   });
 
-  it('returns the unchanging time since which claims are stored', async () => {
+  it('returns the same epoch (the time since which claims are stored) with every claim', async () => {
     const before = Date.now();
     const bus = await open(kind);
     const tenant = newTenant();
@@ -298,7 +298,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect((await bus.claim(tenant, 'b', 1_000)).epochMs).toBe(epochMs);
   });
 
-  it('adds the amount of a caller to a counter', async () => {
+  it('increments a counter by the amount that the caller specifies', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     expect((await bus.count(tenant, 'time', 60_000, 7)).count).toBe(7);

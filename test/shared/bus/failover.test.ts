@@ -79,8 +79,8 @@ async function answers(bus: Bus): Promise<void> {
   );
 }
 
-describe('the bus after a failover of Redis', () => {
-  it('refuses a passport whose claim was not replicated', async () => {
+describe('the bus with a Redis replica', () => {
+  it('refuses a passport whose claim was not replicated before the failover', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
     // An earlier claim, so that the replica has the epoch and all except the newest writes.
@@ -96,7 +96,7 @@ describe('the bus after a failover of Redis', () => {
     expect(await use(jti, bus)).not.toBe('claimed');
   });
 
-  it('accepts a passport that is issued afterwards once, and refuses a passport that was used before', async () => {
+  it('accepts a passport issued after the failover exactly once, and refuses a passport used before the failover', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
     const used = newId('pp', Date.now());
@@ -111,13 +111,13 @@ describe('the bus after a failover of Redis', () => {
     expect([await use(fresh, bus), await use(fresh, bus)]).toEqual(['claimed', 'replayed']);
   });
 
-  it('refuses claims on a replica before its promotion', async () => {
+  it('refuses claims on the replica before its promotion', async () => {
     const pair = await startPair();
     const second = await open(`redis://127.0.0.1:${pair.replica.options.port}`);
     expect(await use(newId('pp', Date.now()), second)).toBe('unavailable');
   });
 
-  it('refuses earlier passports if the server restarted from an older file', async () => {
+  it('refuses passports issued before a restart in which Redis loaded an older file', async () => {
     const redis = await startRedis({ persistent: true });
     ending.push(() => redis.stop());
     const bus = await open(redis.url);

@@ -69,14 +69,14 @@ const everyCall = (bus: Bus): readonly (() => Promise<unknown>)[] => [
   () => bus.notify('topic', 'message'),
 ];
 
-describe('an unavailable Redis', () => {
-  it('fails every call of the bus within two seconds if it was never reachable', async () => {
+describe('the bus with an unavailable Redis', () => {
+  it('fails every call within two seconds if Redis was never reachable', async () => {
     const redis = await start();
     await redis.kill();
     await expectRefusedSoon(everyCall(await open(redis.url)));
   });
 
-  it('fails every call of the bus within two seconds if it crashed', async () => {
+  it('fails every call within two seconds if Redis crashed', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.ping();
@@ -84,7 +84,7 @@ describe('an unavailable Redis', () => {
     await expectRefusedSoon(everyCall(bus));
   });
 
-  it('fails every call of the bus within two seconds if it hangs, until it responds again', async () => {
+  it('fails every call within two seconds while Redis hangs, and works when Redis responds again', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.ping();
@@ -102,7 +102,7 @@ describe('an unavailable Redis', () => {
     );
   });
 
-  it('is used again after its restart', async () => {
+  it('works again after Redis restarted', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await redis.restart();
@@ -116,7 +116,7 @@ describe('an unavailable Redis', () => {
     expect(await bus.read('t', 'a')).toBe('1');
   });
 
-  it('does not prevent the bus from opening, and is used when it becomes available', async () => {
+  it('opens without Redis, and works when Redis becomes available', async () => {
     const redis = await start();
     await redis.kill();
     const bus = await open(redis.url);
@@ -151,7 +151,7 @@ describe('a follower of Redis', () => {
     expect(seen).toEqual({ told: ['a=2', 'a=3'], gaps: 0 });
   });
 
-  it('gets a gap after a restart that lost the data, and then new changes', async () => {
+  it('is notified of a gap after a restart that lost the data, and then receives new changes', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -163,7 +163,7 @@ describe('a follower of Redis', () => {
     await until(() => seen.told.includes('a=new'));
   });
 
-  it('gets a gap after Redis was flushed, even without a new change', async () => {
+  it('is notified of a gap after Redis was flushed, even without a new change', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -173,7 +173,7 @@ describe('a follower of Redis', () => {
     await until(() => seen.gaps > 0);
   });
 
-  it('gets a gap if the stream was lost and started again during a disconnection', async () => {
+  it('is notified of a gap if the stream was lost and recreated while the follower was disconnected', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.publish('t', 'a', '1');
@@ -187,7 +187,7 @@ describe('a follower of Redis', () => {
     await until(() => seen.told.includes('a=5'));
   });
 
-  it('gets a gap if an entry was deleted from the stream', async () => {
+  it('is notified of a gap if an entry was deleted from the stream', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     const client = raw(redis);
@@ -203,7 +203,7 @@ describe('a follower of Redis', () => {
     expect(seen.told).toEqual([]);
   });
 
-  it('continues after the stream was replaced by another type and restored', async () => {
+  it('continues after the stream key was replaced by a value of another type and then restored', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     const client = raw(redis);
@@ -220,7 +220,7 @@ describe('a follower of Redis', () => {
 });
 
 describe('claims in Redis', () => {
-  it('get a newer epoch after Redis lost its data, so that earlier passports can be refused', async () => {
+  it('have a newer epoch after Redis lost its data, so that passports issued before the loss can be refused', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     const before = await bus.claim('t', 'jti', 60_000);
@@ -233,7 +233,7 @@ describe('claims in Redis', () => {
     expect(after.epochMs).toBeGreaterThan(before.epochMs);
   });
 
-  it('have an epoch from the bus’s own clock if the clock of Redis is behind', async () => {
+  it('have an epoch from the clock of the bus if the clock of Redis is behind', async () => {
     const redis = await start();
     const ahead = { now: () => Date.now() + 60_000, monotonic: systemClock.monotonic };
     const bus = await openBus({ redisUrl: redis.url, log: silentLog, clock: ahead });
@@ -260,7 +260,7 @@ describe('claims in Redis', () => {
     expect(after.epochMs).toBeGreaterThan(epochMs);
   });
 
-  it('are refused by a full Redis, and no claim is evicted', async () => {
+  it('are refused if Redis is full, and no stored claim is evicted', async () => {
     const redis = await start();
     const bus = await open(redis.url);
     await bus.claim('t', 'jti', 60_000);
@@ -274,7 +274,7 @@ describe('claims in Redis', () => {
 });
 
 describe('the Redis server', () => {
-  it('is reported if its eviction policy can delete claims, and claims are refused', async () => {
+  it('is reported as misconfigured if its eviction policy can delete claims, and the bus refuses claims', async () => {
     const redis = await start({ maxmemoryPolicy: 'allkeys-lru' });
     const { log, errors } = recordingLog();
     const bus = await open(redis.url, log);
@@ -284,7 +284,7 @@ describe('the Redis server', () => {
     await bus.publish('t', 'a', '1');
   });
 
-  it('is reported if its eviction policy changes later, and claims are refused until it is corrected', async () => {
+  it('is reported as misconfigured if its eviction policy changes later, and the bus refuses claims until the policy is corrected', async () => {
     const redis = await start();
     const { log, errors } = recordingLog();
     const bus = await open(redis.url, log);
@@ -305,7 +305,7 @@ describe('the Redis server', () => {
     await until(() => isClaimed('c'));
   });
 
-  it('is reported differently if it does not respond and if it hides its eviction policy', async () => {
+  it('is reported with one message if it does not respond, and with another message if it hides its eviction policy', async () => {
     const redis = await start();
     const client = raw(redis);
     expect(await readEviction(client, silentLog)).toEqual({ policy: 'noeviction' });
@@ -316,7 +316,7 @@ describe('the Redis server', () => {
     expect(await readEviction(client, silentLog)).toBe('no answer');
   });
 
-  it('can have a user that can use the whole bus, but for one tenant only', async () => {
+  it('can have a user that can call every function of the bus for one tenant only', async () => {
     const redis = await start();
     const admin = raw(redis);
     const prefix = 'sallyport:{acme}:*';

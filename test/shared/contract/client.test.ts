@@ -66,7 +66,7 @@ async function failure(promise: Promise<unknown>): Promise<GatewayError> {
   throw new Error('it did not fail as it should', { cause: error });
 }
 
-it('the client sends path, query, body and authorization as the operation declares', async () => {
+it('the client sends path, query, body and authorization as declared by the operation', async () => {
   reply(200, '{"ok":true,"new":1}');
   const input = { params: { id: 7, name: 'a/b ?' }, query: { dry: 'yes' }, body: { n: 1 } };
   expect(await client().call(update, input)).toEqual({ ok: true });
@@ -97,7 +97,7 @@ it.each(['', '.', '..'])('the client refuses the path parameter %j', async (name
   expect(seen).toHaveLength(before);
 });
 
-it('the client throws the returned error with its code, text, status and details', async () => {
+it('the client throws the error in the response with its code, text, status and details', async () => {
   const body = { error: 'Too much.', reason_code: 'plan.cap_reached', min_tier: 'team' };
   reply(402, JSON.stringify(body), { 'retry-after': '7' });
   const error = await failure(client().call(list));
@@ -114,20 +114,23 @@ it.each([
   [418, 'request.invalid'],
   [500, 'internal.unexpected'],
   [204, 'internal.unexpected'],
-])('the client maps a bare status %i to an error code', async (status, code) => {
-  reply(status, status === 204 ? '' : '<html>');
-  expect((await failure(client().call(list))).code).toBe(code);
-});
+])(
+  'the client maps the status %i of a response without an error body to an error code',
+  async (status, code) => {
+    reply(status, status === 204 ? '' : '<html>');
+    expect((await failure(client().call(list))).code).toBe(code);
+  },
+);
 
 it.each(['{"ok":"yes"}', '{}', '[]', 'null', '', 'not json'])(
-  'the client refuses a response that does not fit the contract: %j',
+  'the client refuses a response that does not match the contract: %j',
   async (body) => {
     reply(200, body);
     expect((await failure(client().call(list))).code).toBe('internal.unexpected');
   },
 );
 
-it('the client does not follow a redirect, to which it would send its key', async () => {
+it('the client does not follow a redirect, because it would send its key to the target', async () => {
   reply(307, '', { location: `${baseUrl}/elsewhere` });
   const before = seen.length;
   await failure(client().call(list));

@@ -59,7 +59,7 @@ describe('the OpenAPI document', () => {
     expect(JSON.parse(JSON.stringify(document))).toEqual(document);
   });
 
-  it('has examples that fit its own schemas', () => {
+  it('has examples that match its own schemas', () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     // Only the schemas of the whole document are compiled, each with its references.
     const compiled = (schema: object) =>
@@ -95,11 +95,11 @@ describe('the OpenAPI document', () => {
     expect(put?.requestBody?.required).toBe(true);
   });
 
-  it('declares optional bodies', () => {
+  it('declares an optional request body as not required', () => {
     expect(document.paths['/v1/keys/signing/rotate']?.post?.requestBody?.required).toBe(false);
   });
 
-  it('declares every success status, even one that an error also has', () => {
+  it('declares every success status, even a status that an error also uses', () => {
     const odd = operation({
       id: 'odd',
       method: 'POST',

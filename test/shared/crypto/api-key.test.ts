@@ -4,7 +4,7 @@ import { formatApiKey, generateApiKey, isApiKey } from '../../../shared/crypto/a
 
 const known = 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ';
 
-it('the checksum of an API key equals the published vector', () => {
+it('the checksum of an API key equals that of the published test vector', () => {
   expect(formatApiKey('0123456789ABCDEFGHIJabcdefghij')).toBe(known);
   expect(isApiKey(known)).toBe(true);
 });

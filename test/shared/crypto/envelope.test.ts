@@ -16,7 +16,7 @@ const wrapping = { id: 'kek_1', key: Buffer.alloc(32, 7) };
 const secret = Buffer.from('hunter2');
 
 describe('AES-256-GCM', () => {
-  it('equals the published vector', () => {
+  it('produces the ciphertext of the published test vector', () => {
     const { ct, tag } = encryptGcm(Buffer.alloc(32, 1), secret, {
       aad: '{"id":"cred_1","purpose":"credential","t":"t1","v":1}',
       iv: Buffer.alloc(12, 2),
@@ -51,12 +51,12 @@ describe('an envelope', () => {
     ['purpose', { ...place, purpose: 'sink' }],
     ['id', { ...place, id: 'cred_2' }],
     ['version', { ...place, version: 2 }],
-  ])('does not open under another %s', (_what, elsewhere) => {
+  ])('cannot be opened with a different %s', (_what, elsewhere) => {
     const envelope = sealEnvelope(secret, place, wrapping);
     expect(() => openEnvelope(envelope, elsewhere, wrapping)).toThrow();
   });
 
-  it('does not open under another master key, even with the same name', () => {
+  it('cannot be opened with a different master key, even if both master keys have the same name', () => {
     const envelope = sealEnvelope(secret, place, wrapping);
     expect(() => openEnvelope(envelope, place, { ...wrapping, id: 'kek_2' })).toThrow(
       'another master key',
@@ -64,15 +64,18 @@ describe('an envelope', () => {
     expect(() => openEnvelope(envelope, place, { ...wrapping, key: randomBytes(32) })).toThrow();
   });
 
-  it.each(['wrapped_dek', 'iv', 'ct', 'tag'] as const)('does not open with %s changed', (field) => {
-    const envelope = sealEnvelope(secret, place, wrapping);
-    const bytes = Buffer.from(envelope[field], 'base64');
-    bytes[0] = (bytes[0] ?? 0) ^ 1;
-    const changed: Envelope = { ...envelope, [field]: bytes.toString('base64') };
-    expect(() => openEnvelope(changed, place, wrapping)).toThrow();
-  });
+  it.each(['wrapped_dek', 'iv', 'ct', 'tag'] as const)(
+    'cannot be opened if the field %s was changed',
+    (field) => {
+      const envelope = sealEnvelope(secret, place, wrapping);
+      const bytes = Buffer.from(envelope[field], 'base64');
+      bytes[0] = (bytes[0] ?? 0) ^ 1;
+      const changed: Envelope = { ...envelope, [field]: bytes.toString('base64') };
+      expect(() => openEnvelope(changed, place, wrapping)).toThrow();
+    },
+  );
 
-  it('does not open with the data key or the ciphertext of another envelope', () => {
+  it('cannot be opened with the data key or the ciphertext of a different envelope', () => {
     const one = sealEnvelope(secret, place, wrapping);
     const other = sealEnvelope(secret, place, wrapping);
     expect(() =>
@@ -80,7 +83,7 @@ describe('an envelope', () => {
     ).toThrow();
   });
 
-  it('is never equal to another envelope of the same bytes', () => {
+  it('differs from every other envelope of the same bytes', () => {
     const seen = Array.from({ length: 50 }, () => sealEnvelope(secret, place, wrapping));
     expect(new Set(seen.map(({ ct, iv }) => ct + iv)).size).toBe(50);
     expect(new Set(seen.map(({ wrapped_dek }) => wrapped_dek)).size).toBe(50);

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { hmacSha256 } from '../../../shared/crypto/hash.ts';
 
 describe('hmacSha256', () => {
-  it('returns the HMAC that OpenSSL computes, for keys of any length up to a block', () => {
+  it('returns the same HMAC as OpenSSL for keys up to the block size', () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ maxLength: 64 }),
@@ -16,7 +16,7 @@ describe('hmacSha256', () => {
     );
   });
 
-  it('refuses a longer key, which would have to be hashed first', () => {
+  it('refuses a key longer than the block size, which would have to be hashed first', () => {
     expect(() => hmacSha256(new Uint8Array(65), '')).toThrow(RangeError);
   });
 });

@@ -10,7 +10,7 @@ const message = {
 };
 
 describe('a signed webhook', () => {
-  it('has the signature of the Standard Webhooks example', () => {
+  it('has the signature given in the Standard Webhooks example', () => {
     expect(webhookHeaders(message, [secret])).toEqual({
       'webhook-id': message.id,
       'webhook-timestamp': '1614265330',
@@ -18,7 +18,7 @@ describe('a signed webhook', () => {
     });
   });
 
-  it('has signatures with both secrets during a rotation', () => {
+  it('has a signature for each of the two secrets during a rotation', () => {
     const other = webhookSecret(Buffer.alloc(32, 7));
     const { 'webhook-signature': both } = webhookHeaders(message, [other, secret]);
     const [first, second] = both.split(' ');
@@ -26,7 +26,7 @@ describe('a signed webhook', () => {
     expect(second).toBe(webhookHeaders(message, [secret])['webhook-signature']);
   });
 
-  it('is accepted by a receiver with either secret, and by no other', () => {
+  it('is accepted by a receiver with either of the two secrets, and by no other receiver', () => {
     const secrets = [1, 2].map((byte) => webhookSecret(Buffer.alloc(32, byte)));
     const headers = { ...webhookHeaders({ ...message, atMs: Date.now() }, secrets) };
     for (const known of secrets) {

@@ -81,12 +81,12 @@ describe('the intersection of two globs', () => {
     expect(meet(other, one)).toBe(expected);
   });
 
-  it('treats / and : as separators in resources only', () => {
+  it('is computed with / and : as separators for resources only', () => {
     expect(meet('repo:*', 'repo:**/app', 'resource')).toBe(false);
     expect(meet('repo:*', 'repo:**/app', 'tool')).toBe(true);
   });
 
-  it('is found if and only if some text matches both', () => {
+  it('is found if and only if some text matches both globs', () => {
     fc.assert(
       fc.property(globsOf(3), globsOf(3), kinds, (one, other, kind) => {
         const [first, second] = [compileGlob(one, kind), compileGlob(other, kind)];
@@ -99,7 +99,7 @@ describe('the intersection of two globs', () => {
     );
   });
 
-  it('is returned with a text that both globs match', () => {
+  it('is returned with an example text that matches both globs', () => {
     fc.assert(
       fc.property(globs, globs, kinds, (one, other, kind) => {
         const found = intersectGlobs(one, other, kind);
@@ -112,7 +112,7 @@ describe('the intersection of two globs', () => {
     );
   });
 
-  it('is found for any two globs that match the same text', () => {
+  it('is found for any two globs that are generalised from the same text', () => {
     const text = fc.string({
       unit: fc.constantFrom('a', 'b', '.', '/', ':'),
       minLength: 1,
@@ -129,7 +129,7 @@ describe('the intersection of two globs', () => {
     );
   });
 
-  it('is found whenever a random text of one glob matches the other', () => {
+  it('is found whenever a random text matches both globs', () => {
     const fillings = fc.array(
       fc.string({ unit: fc.constantFrom('a', 'b', '.', '/', ':'), maxLength: 5 }),
       { minLength: 1, maxLength: 4 },
@@ -156,22 +156,22 @@ describe('the intersection of two globs', () => {
   });
 });
 
-describe('an intersection that exceeds its work budget', () => {
+describe('the work budget of an intersection', () => {
   const long = `${'*a'.repeat(100)}b`;
   const apart = `${'*a'.repeat(100)}.*b`;
   const few = () => ({ steps: 1_000 });
 
-  it('is assumed absent when secrets are delivered, and present when secrets are invalidated', () => {
+  it('is exhausted by long globs: delivery of secrets then assumes no intersection, and invalidation assumes one', () => {
     expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool', few())).toBe(false);
     expect(globsMayIntersect([long], [apart], 'tool', few())).toBe(true);
   });
 
-  it('does not occur within the default budget for the longest globs', () => {
+  it('suffices by default for the longest globs', () => {
     expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool')).toBe(true);
     expect(globsMayIntersect([long], [apart], 'tool')).toBe(false);
   });
 
-  it('exhausts the one budget of all pairs', () => {
+  it('is shared by all pairs of globs', () => {
     const many = Array.from({ length: 1_000 }, (_, index) => `${index}*${long}`);
     const budget = { steps: 10_000 };
     expect(
@@ -185,7 +185,7 @@ describe('an intersection that exceeds its work budget', () => {
     expect(budget.steps).toBeLessThanOrEqual(0);
   });
 
-  it('does not prevent another certain intersection from being found', () => {
+  it('does not prevent a certain intersection of one pair from being found if another pair exhausts the budget', () => {
     expect(globsCertainlyIntersect(['pay.refund', long], ['pay.*'], 'tool', few())).toBe(true);
   });
 });

@@ -146,11 +146,11 @@ describe('the coverage of a glob by another', () => {
     ['mcp.refund*', 'mcp.ref*', false],
     ['mcp.*und', 'mcp.ref*', false],
     ['mcp.**a', 'mcp.*ba', true],
-  ])('is decided: %s covers %s: %s', (general, specific, expected) => {
+  ])('has the expected result: %s covers %s: %s', (general, specific, expected) => {
     expect(globCovers(general, specific, 'tool')).toBe(expected);
   });
 
-  it('exists only if the covering glob matches every text of the covered glob', () => {
+  it('exists only if the covering glob matches every text that the covered glob matches', () => {
     fc.assert(
       fc.property(globs, globs, texts, kinds, (general, specific, text, kind) => {
         if (!globCovers(general, specific, kind)) return;
@@ -160,7 +160,7 @@ describe('the coverage of a glob by another', () => {
     );
   });
 
-  it('is assumed absent for a pair that costs more than the remaining work, which is charged first', () => {
+  it('is assumed absent if the comparison would exceed the remaining work; the cost is charged before the comparison', () => {
     const work = { left: 10_000 };
     const spent = wordOperationsOf(() => {
       expect(globCovers(`${'**a*b'.repeat(20)}*c`, `${'**a*'.repeat(40)}c`, 'tool', work)).toBe(

@@ -53,7 +53,7 @@ const changes = {
 } as const;
 
 it.each(Object.entries(changes))(
-  'drift of class %s is described in a sentence with its path',
+  'drift of class %s is described in a sentence that contains the path of the change',
   (name, [change, at]) => {
     const drifts = classifyDrift(
       parseManifest(before),
@@ -71,7 +71,7 @@ it.each(Object.entries(changes))(
   },
 );
 
-it('drift of class side_effect_added is described differently from read_to_write_conversion', () => {
+it('drift of class side_effect_added has a different description from drift of class read_to_write_conversion', () => {
   const writing = { ...before, sideEffectProfile: ['write'] };
   const [drift] = classifyDrift(
     parseManifest(writing),

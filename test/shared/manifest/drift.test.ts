@@ -38,7 +38,7 @@ describe('drift of a manifest', () => {
     expect(driftReason(drifts)).toBe(material[0] && `tool.${material[0][0]}`);
   });
 
-  it('is reported for every change of the hash', () => {
+  it('is reported if and only if the manifest hash changed', () => {
     const fields = fc.record(
       {
         description: fc.constantFrom('a', 'b'),
@@ -79,7 +79,7 @@ describe('drift of an input schema', () => {
     expect(isMaterial(drifts)).toBe(vector.changes.some(([kind]) => kind !== 'narrowed'));
   });
 
-  it('is reported as narrowing only if the old schema accepts every value that the new one accepts', () => {
+  it('is reported as narrowing only if the old schema accepts every value that the new schema accepts', () => {
     const leaf = fc.record(
       {
         type: fc.constantFrom('integer', 'number', 'string'),
@@ -124,7 +124,7 @@ describe('drift of an input schema', () => {
   });
 });
 
-describe('the approval status of a tool after a new version', () => {
+describe('the approval status of a tool whose manifest is registered', () => {
   const material = classifyDrift(
     manifestOf({ description: 'a' }),
     manifestOf({ description: 'b' }),
@@ -136,7 +136,7 @@ describe('the approval status of a tool after a new version', () => {
   const standing = { manifestHash: 'h1', approvedHash: 'h1', approvalStatus: 'approved' } as const;
 
   it.each(['low', 'medium'] as const)(
-    'is approved for the first manifest of %s risk',
+    'is approved after the first manifest with the risk %s',
     (riskTier) => {
       expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toEqual({
         approvalStatus: 'approved',
@@ -147,7 +147,7 @@ describe('the approval status of a tool after a new version', () => {
   );
 
   it.each(['high', 'critical'] as const)(
-    'is pending for the first manifest of %s risk',
+    'is pending after the first manifest with the risk %s',
     (riskTier) => {
       expect(nextStatus({ hash: 'h1', riskTier, drifts: [] })).toMatchObject({
         approvalStatus: 'pending_approval',
@@ -165,7 +165,7 @@ describe('the approval status of a tool after a new version', () => {
     });
   });
 
-  it('requires a new approval after material drift, and keeps the approved hash', () => {
+  it('requires a new approval after material drift, while the approved hash is unchanged', () => {
     expect(nextStatus({ hash: 'h2', riskTier: 'low', standing, drifts: material })).toEqual({
       approvalStatus: 'reapproval_required',
       approvedHash: 'h1',
@@ -180,7 +180,7 @@ describe('the approval status of a tool after a new version', () => {
     });
   });
 
-  it('is approved if the tool returns to the approved version', () => {
+  it('becomes approved if the tool returns to the approved version', () => {
     const drifted = {
       ...standing,
       manifestHash: 'h2',
@@ -193,7 +193,7 @@ describe('the approval status of a tool after a new version', () => {
     });
   });
 
-  it('remains rejected for a rejected manifest, and is pending for another version', () => {
+  it('remains rejected if the same manifest is registered again, and becomes pending if a different manifest is registered', () => {
     const rejected = { manifestHash: 'h1', approvalStatus: 'rejected' } as const;
     const again = (hash: string) =>
       nextStatus({ hash, riskTier: 'low', standing: rejected, drifts: [] }).approvalStatus;

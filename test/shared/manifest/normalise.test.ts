@@ -33,7 +33,7 @@ describe('normalising a manifest', () => {
     });
   });
 
-  it('accepts a manifest with a name only, and sets the default risk', () => {
+  it('accepts a manifest that has only a name, and sets the default risk', () => {
     const manifest = parseManifest({ name: 'x' });
     expect(manifest).toEqual({ name: 'x' });
     expect(riskTierOf(manifest)).toBe('medium');
@@ -74,7 +74,7 @@ describe('normalising a manifest', () => {
     [{ name: 'x', riskTier: 'extreme' }, 'manifest.riskTier '],
     [{ name: 'x', executionCapability: [] }, 'manifest.executionCapability '],
     [{ name: 'x', annotations: 'none' }, 'manifest.annotations '],
-  ])('refuses %j with the name of the field', (input, field) => {
+  ])('refuses the manifest %j with an error that names the field', (input, field) => {
     expect(() => parseManifest(input)).toThrow(
       expect.objectContaining({
         code: 'args.schema_invalid',
@@ -93,7 +93,7 @@ describe('normalising a manifest', () => {
     );
   });
 
-  it('keeps a member __proto__ as data, which changes the hash', () => {
+  it('keeps a member named __proto__ as data; this member changes the hash', () => {
     const manifest = parseManifest(JSON.parse('{"name":"x","__proto__":{"riskTier":"low"}}'));
     expect(riskTierOf(manifest)).toBe('medium');
     expect(manifestHash(manifest)).not.toBe(manifestHash(parseManifest({ name: 'x' })));
@@ -107,7 +107,7 @@ describe('the hashes of a manifest', () => {
     expect(manifestHash(parseManifest(full))).toMatch(/^sha256:[0-9a-f]{64}$/);
   });
 
-  it('include a surface hash that equals that of the same tool in tools/list', () => {
+  it('include a surface hash equal to the surface hash of the same tool in tools/list', () => {
     const wire: JsonObject = {
       name: full.name,
       title: full.title,
@@ -129,7 +129,7 @@ describe('the hashes of a manifest', () => {
     { outputSchema: {} },
     { annotations: { readOnlyHint: true } },
     { name: 'y' },
-  ])('include a surface hash that changes with %j', (change) => {
+  ])('include a surface hash that changes if the manifest is changed by %j', (change) => {
     expect(surfaceHash({ ...full, ...change })).not.toBe(surfaceHash(full));
   });
 
@@ -137,7 +137,7 @@ describe('the hashes of a manifest', () => {
     expect(surfaceHash({ ...full, riskTier: 'low', oauthScopes: [] })).toBe(surfaceHash(full));
   });
 
-  it('are not computed for a malformed tool in tools/list', () => {
+  it('cannot be computed for a malformed tool in tools/list', () => {
     for (const tool of [{}, { name: 5 }, { name: 'x', inputSchema: 'y' }] as JsonObject[]) {
       expect(() => surfaceHash(tool)).toThrow();
     }
@@ -156,16 +156,16 @@ describe('the hashes of a manifest', () => {
 });
 
 describe('detecting a renamed tool', () => {
-  it('finds the same tool under another name', () => {
+  it('reports a rename if only the names of two tools differ', () => {
     expect(sameButName(full, { ...full, name: 'mcp.payments.refund_v2' })).toBe(true);
   });
 
-  it('finds no renamed tool for the same name, or for another description', () => {
+  it('reports no rename if the names are equal or the descriptions differ', () => {
     expect(sameButName(full, { ...full })).toBe(false);
     expect(sameButName(full, { ...full, name: 'y', description: 'Pays.' })).toBe(false);
   });
 
-  it('finds no renamed tool if both tools have only a name', () => {
+  it('reports no rename if both tools have only a name', () => {
     expect(sameButName({ name: 'a' }, { name: 'b', description: '' })).toBe(false);
   });
 });

@@ -24,11 +24,11 @@ describe('validating arguments against a schema', () => {
     [{ amount: 5, currency: 'GBP' }, 'args.currency must be one of ["EUR","USD"]'],
     [{ amount: 5, items: [{}, { sku: 1 }] }, 'args.items[1].sku must be string'],
     [{ amount: 5, note: 'x' }, 'args has a member that is not allowed: "note"'],
-  ])('accepts or reports %j: %s', (args, problem) => {
+  ])('returns the expected error, if any, for the arguments %j: %s', (args, problem) => {
     expect(argsValidator(refund)(args)).toBe(problem);
   });
 
-  it('never changes the arguments, by defaults or by coercion', () => {
+  it('never changes the arguments, neither by default values nor by type coercion', () => {
     const args = Object.freeze({ n: '5' });
     const schema = { properties: { n: { type: 'number' }, m: { default: 1 } } };
     expect(argsValidator(schema)(args)).toBe('args.n must be number');
@@ -70,7 +70,7 @@ describe('validating arguments against a schema', () => {
   });
 
   it.each([{}, { $schema: 'http://json-schema.org/draft-07/schema#' }])(
-    'follows references to the whole schema: %j',
+    'follows references to the whole schema, for the base schema %j',
     (dialect) => {
       const tree = { type: 'object', properties: { id: { type: 'string' }, next: { $ref: '#' } } };
       const validate = argsValidator({ ...dialect, ...tree });
@@ -79,7 +79,7 @@ describe('validating arguments against a schema', () => {
     },
   );
 
-  it('refuses references into data, which would escape the work limit', () => {
+  it('refuses references into data, because such references would bypass the work limit', () => {
     const hidden = { default: { allOf: [{ $ref: '#/default' }, { $ref: '#/default' }] } };
     expect(argsValidator({ ...hidden, $ref: '#/default' })({})).toContain('is invalid');
     const named = {
@@ -99,7 +99,7 @@ describe('validating arguments against a schema', () => {
     );
   });
 
-  it('interprets patterns as JavaScript does', () => {
+  it('interprets patterns in the same way as JavaScript', () => {
     const validate = argsValidator({
       properties: { a: { pattern: '^\\u00e9\\/(?<letter>\\p{L})$' } },
     });
@@ -109,30 +109,30 @@ describe('validating arguments against a schema', () => {
   });
 });
 
-describe('an invalid schema denies every call', () => {
+describe('the schema of a tool', () => {
   it.each<[string, JsonObject]>([
     ['an unknown type', { type: 'wat' }],
     ['a remote reference', { $ref: 'https://evil.example/schema.json' }],
     ['a dangling reference', { $ref: '#/$defs/none' }],
-    ["another tool's id", { $ref: 'tool-a' }],
+    ['the id of another tool', { $ref: 'tool-a' }],
     ['an unsupported dialect', { $schema: 'http://json-schema.org/draft-04/schema#' }],
     ['a dialect that is not a string', { $schema: 5 }],
     ['a pattern that needs more than linear time', { properties: { a: { pattern: '(?=x)' } } }],
     ['a malformed pattern', { properties: { a: { pattern: '(' } } }],
     ['asynchronous validation', { $async: true }],
     ['a negative length', { properties: { a: { minLength: -1 } } }],
-  ])('because of %s', (_, schema) => {
+  ])('denies every call if it contains %s', (_, schema) => {
     argsValidator({ $id: 'tool-a', type: 'object' })({});
     expect(argsValidator(schema)({ a: 'x' })).toMatch(/inputSchema/);
     expect(schemaProblem(schema)).toBeDefined();
   });
 
-  it('because of infinite references, without throwing an exception', () => {
+  it('denies every call, without throwing an exception, if its references are infinite', () => {
     expect(argsValidator({ $dynamicRef: '#x' })({})).toMatch(/inputSchema/);
     expect(argsValidator({ allOf: [{ $ref: '#' }] })({})).toMatch(/inputSchema/);
   });
 
-  it('but a valid schema does not, even if another tool’s schema has the same ids', () => {
+  it('allows calls even if the schema of another tool has the same ids', () => {
     const one = { $id: 'same', properties: { a: { $id: 'inner', type: 'string' } } };
     const other = { $id: 'same', properties: { a: { $id: 'inner', type: 'number' } } };
     expect(argsValidator(one)({ a: 'x' })).toBeUndefined();
@@ -141,7 +141,7 @@ describe('an invalid schema denies every call', () => {
   });
 });
 
-describe('validating hostile arguments takes bounded time', () => {
+describe('validating hostile arguments', () => {
   it.each<[string, JsonObject, JsonObject]>([
     [
       'a pattern that would backtrack',
@@ -153,7 +153,7 @@ describe('validating hostile arguments takes bounded time', () => {
       { properties: { a: { uniqueItems: true } } },
       { a: [...Array.from({ length: 50_000 }, (_, i) => ({ i })), { i: 0 }] },
     ],
-  ])('for %s', (_, schema, args) => {
+  ])('takes bounded time for %s', (_, schema, args) => {
     const before = processorMs();
     expect(argsValidator(schema)(args)).toBeDefined();
     expect(processorMs() - before).toBeLessThan(3_000);

@@ -53,7 +53,7 @@ describe('a host name', () => {
   });
 
   it.each(['169.254.169.254', 'fe80::1', '::ffff:169.254.169.254', 'fd00:ec2::254'])(
-    'that resolves to %s is refused in any configuration',
+    'is refused in any configuration if it resolves to %s',
     async (address) => {
       const { resolve } = resolver({ 'meta.example': [[address]] });
       const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], resolve });
@@ -63,19 +63,19 @@ describe('a host name', () => {
     },
   );
 
-  it('without an address fails like an unknown host name', async () => {
+  it('is reported as unknown if it has no address', async () => {
     const guard = createGuard({ allowPrivate: [], resolve: resolver({}).resolve });
     await expect(lookup(guard, 'nowhere.example')).rejects.toMatchObject({ code: 'ENOTFOUND' });
   });
 
-  it('is resolved to one address or to a list, as the socket requests', async () => {
+  it('is resolved to one address or to a list of addresses, as the socket requests', async () => {
     const { resolve } = resolver({ 'ok.example': [['8.8.8.8', '1.1.1.1']] });
     const guard = createGuard({ allowPrivate: [], resolve });
     expect(await lookup(guard, 'ok.example', false)).toBe('8.8.8.8');
     expect(await lookup(guard, 'ok.example')).toHaveLength(2);
   });
 
-  it('is resolved once per connection, which prevents DNS rebinding', async () => {
+  it('is resolved only once per connection, to prevent DNS rebinding', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end('secret'));
     const { resolve, asked } = resolver({ 'rebind.example': [['203.0.113.1'], ['127.0.0.1']] });
     const guard = createGuard({ allowPrivate: ['203.0.113.1'], resolve });
@@ -99,19 +99,22 @@ describe('a redirect', () => {
     '224.0.0.1',
     '[ff02::1]',
     'inside.example',
-  ])('to %s is returned to the agent, and refused when the agent follows it', async (host) => {
-    const { resolve } = resolver({ 'inside.example': [['10.0.0.1']] });
-    const guard = createGuard({ allowPrivate: ['127.0.0.0/8'], resolve });
-    const proxy = await startProxy(cleanup, { guard });
-    const port = await httpUpstream(cleanup, (_req, res) =>
-      res.writeHead(307, { location: `http://${host}/latest/meta-data` }).end(),
-    );
-    const get = (at: string) =>
-      raw(proxy.port, `GET http://${at}/ HTTP/1.1\r\nHost: ${at}\r\nConnection: close\r\n\r\n`);
-    expect(await get(`127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 307 /);
-    expect(proxy.exchanges).toHaveLength(1);
-    expect(await get(host)).toMatch(/^HTTP\/1\.1 403 [\s\S]*proxy\.address_refused/);
-  });
+  ])(
+    'to the host %s is returned to the agent, and the request is refused if the agent follows the redirect',
+    async (host) => {
+      const { resolve } = resolver({ 'inside.example': [['10.0.0.1']] });
+      const guard = createGuard({ allowPrivate: ['127.0.0.0/8'], resolve });
+      const proxy = await startProxy(cleanup, { guard });
+      const port = await httpUpstream(cleanup, (_req, res) =>
+        res.writeHead(307, { location: `http://${host}/latest/meta-data` }).end(),
+      );
+      const get = (at: string) =>
+        raw(proxy.port, `GET http://${at}/ HTTP/1.1\r\nHost: ${at}\r\nConnection: close\r\n\r\n`);
+      expect(await get(`127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 307 /);
+      expect(proxy.exchanges).toHaveLength(1);
+      expect(await get(host)).toMatch(/^HTTP\/1\.1 403 [\s\S]*proxy\.address_refused/);
+    },
+  );
 });
 
 describe('Sallyport’s own ports', () => {
@@ -147,7 +150,7 @@ describe('Sallyport’s own ports', () => {
 });
 
 describe('a socket', () => {
-  it('to an IP address without a host name is checked, too', async () => {
+  it('is checked even if it connects to an IP address without a host name', async () => {
     const server = createServer();
     const port = await listening(server, cleanup);
     const guard = createGuard({ allowPrivate: [] });
@@ -192,7 +195,7 @@ describe('a port of Sallyport', () => {
       .replace(/^(.{4})/, '$1:');
 
   it.each(['127.0.0.1', own?.address ?? '127.0.0.2'])(
-    'is refused for IPv6 addresses that contain %s',
+    'is refused on IPv6 addresses that contain the IPv4 address %s',
     (address) => {
       const guard = createGuard({ allowPrivate: ['0.0.0.0/0', '::/0'], ownPorts: [8080] });
       const inside = hex(address);

@@ -213,8 +213,8 @@ const judged = edges.flatMap(([, addresses]) =>
   addresses.map((one) => one.split(' ') as [string, string]),
 );
 
-describe('the edges of a range', () => {
-  it.each(edges)('are judged as listed: %s', (_range, expected) => {
+describe('the addresses at the edges of a range', () => {
+  it.each(edges)('have the listed address types: %s', (_range, expected) => {
     const found = expected.map((one) => {
       const [address = ''] = one.split(' ');
       return `${address} ${strict.refusal(address) ?? 'public'}`;
@@ -223,7 +223,7 @@ describe('the edges of a range', () => {
   });
 
   it.each(judged)(
-    'can be allowed unless they are metadata or link-local: %s (%s)',
+    'can be allowed by an exception, unless they are metadata or link-local addresses: %s (%s)',
     (address, kind) => {
       const always = ['metadata', 'link-local'].includes(kind) ? kind : undefined;
       expect(lenient.refusal(address)).toBe(always);
@@ -241,7 +241,7 @@ const ipv4Edges = judged
 
 describe('an IPv4 address inside an IPv6 address', () => {
   it.each(ipv4Edges)(
-    'is judged like the IPv4 address itself: $address, $kind',
+    'has the same address type as the IPv4 address itself: $address, $kind',
     ({ octets, kind }) => {
       const inside = hex(octets);
       const routed = [`::ffff:${inside}`, `::ffff:0:${inside}`, `64:ff9b::${inside}`];
@@ -252,7 +252,7 @@ describe('an IPv4 address inside an IPv6 address', () => {
   );
 
   it.each(ipv4Edges)(
-    'is reserved if the IPv4 address is public, and otherwise judged like that address: $address',
+    'has the type reserved if the IPv4 address is public, and otherwise the type of the IPv4 address: $address',
     (edge) => {
       const { octets, kind } = edge;
       const inside = hex(octets);
@@ -266,7 +266,7 @@ describe('an IPv4 address inside an IPv6 address', () => {
 });
 
 describe('an exception for one IP version', () => {
-  it('does not apply to the other IP version', () => {
+  it('does not apply to addresses of the other IP version', () => {
     expect(addressRules(['::/0']).refusal('10.0.0.1')).toBe('private');
     expect(addressRules(['::/0']).refusal('::ffff:10.0.0.1')).toBe('private');
     expect(addressRules(['0.0.0.0/0']).refusal('fd00::1')).toBe('private');

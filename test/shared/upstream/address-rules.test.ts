@@ -13,7 +13,7 @@ describe('the address guard', () => {
     '100.128.0.1',
     '2606:4700::1111',
     '64:ff9b::808:808',
-  ])('accepts %s as public', (address) => expect(strict.refusal(address)).toBeUndefined());
+  ])('accepts the public address %s', (address) => expect(strict.refusal(address)).toBeUndefined());
 
   it.each([
     ['127.0.0.1', 'loopback'],
@@ -52,7 +52,7 @@ describe('the address guard', () => {
     ['64:ff9b:1::1', 'reserved'],
     ['4000::1', 'reserved'],
     ['not an address', 'reserved'],
-  ])('refuses %s as %s', (address, kind) => {
+  ])('refuses the address %s with the address type %s', (address, kind) => {
     expect(strict.refusal(address)).toBe(kind);
   });
 
@@ -74,11 +74,11 @@ describe('the address guard', () => {
     'fd00:ec2::254',
     '100.100.100.200',
     '168.63.129.16',
-  ])('refuses %s even if every range is allowed', (address) => {
+  ])('refuses the address %s even if every range is allowed', (address) => {
     expect(lenient.refusal(address)).toMatch(/metadata|link-local/);
   });
 
-  it('allows only the ranges of its exceptions', () => {
+  it('allows only the ranges of its configured exceptions', () => {
     const rules = addressRules(['10.1.0.0/16', '::1/128']);
     expect(rules.refusal('10.1.2.3')).toBeUndefined();
     expect(rules.refusal('::1')).toBeUndefined();
@@ -102,7 +102,7 @@ describe('an allowed range in CIDR form', () => {
     expect(() => cidr(text)).toThrow(/is not a CIDR range such as/),
   );
 
-  it('can be a single address', () => {
+  it('can consist of a single address', () => {
     expect(addressRules(['192.168.7.7']).refusal('192.168.7.7')).toBeUndefined();
   });
 });

@@ -40,34 +40,37 @@ const spellings: [string, string][] = [
   ['plain', secret],
   ['in JSON', JSON.stringify({ token: secret })],
   ['base64', Buffer.from(secret).toString('base64')],
-  ['base64 behind one byte', Buffer.from(`:${secret}`).toString('base64')],
-  ['base64 behind two bytes', Buffer.from(`a:${secret}`).toString('base64')],
-  ['base64 within a longer text', Buffer.from(`user name:${secret}, and more`).toString('base64')],
+  ['base64 with one byte before the secret', Buffer.from(`:${secret}`).toString('base64')],
+  ['base64 with two bytes before the secret', Buffer.from(`a:${secret}`).toString('base64')],
+  [
+    'base64 of a longer text that contains the secret',
+    Buffer.from(`user name:${secret}, and more`).toString('base64'),
+  ],
   ['base64url', Buffer.from(`\xff\xff:${secret}`, 'latin1').toString('base64url')],
   ['every byte percent-encoded', hex(secret, '%', 2)],
   [
-    'every byte percent-encoded in capitals',
+    'every byte percent-encoded with upper-case digits',
     hex(secret, '%', 2).toUpperCase().replaceAll('%', '%'),
   ],
   ['one byte percent-encoded', secret.replace('_', '%5F')],
   ['escaped in JSON', hex(secret, '\\u', 4)],
-  ['half escaped', secret.replaceAll('_', '\\u005f')],
+  ['partially escaped', secret.replaceAll('_', '\\u005f')],
   ['in hexadecimal digits', Buffer.from(secret).toString('hex')],
-  ['in hexadecimal capitals', Buffer.from(secret).toString('hex').toUpperCase()],
+  ['in upper-case hexadecimal digits', Buffer.from(secret).toString('hex').toUpperCase()],
   ['as UTF-16', Buffer.from(secret, 'utf16le').toString('latin1')],
-  ['as UTF-16, big end first', Buffer.from(secret, 'utf16le').swap16().toString('latin1')],
+  ['as big-endian UTF-16', Buffer.from(secret, 'utf16le').swap16().toString('latin1')],
   ['as HTML entities', entities(secret, (code) => `&#${code};`)],
   ['as HTML entities with zeros', entities(secret, (code) => `&#0${code};`)],
   ['as hexadecimal HTML entities', entities(secret, (code) => `&#X${code.toString(16)};`)],
-  ['in capitals', secret.toUpperCase()],
-  ['in small letters', secret.toLowerCase()],
+  ['in upper case', secret.toUpperCase()],
+  ['in lower case', secret.toLowerCase()],
   ['in mixed case', secret.replace('sk_live', 'Sk_Live').replace('jtt1', 'JtT1')],
-  ['in capitals with escapes', hex(secret.toUpperCase(), '\\U', 4)],
-  ['in capitals, percent-encoded', hex(secret.toUpperCase(), '%', 2)],
+  ['in upper case with escapes', hex(secret.toUpperCase(), '\\U', 4)],
+  ['in upper case, percent-encoded', hex(secret.toUpperCase(), '%', 2)],
   ['as \\x escapes', hex(secret, '\\x', 2)],
-  ['as \\x escapes in capitals', hex(secret, '\\X', 2).toUpperCase()],
+  ['as upper-case \\x escapes', hex(secret, '\\X', 2).toUpperCase()],
   ['one \\x escape', secret.replace('_', '\\x5F')],
-  ['as escapes with braces', entities(secret, (code) => `\\u{${code.toString(16)}}`)],
+  ['as \\u escapes with braces', entities(secret, (code) => `\\u{${code.toString(16)}}`)],
   ['as escapes of eight digits', hex(secret, '\\U', 8)],
   ['as octal escapes', entities(secret, (code) => `\\${code.toString(8).padStart(3, '0')}`)],
   ['escaped in JSON within JSON', hex(secret, '\\\\u', 4)],
@@ -78,48 +81,57 @@ const spellings: [string, string][] = [
   ['one HTML entity', secret.replace('_', '&lowbar;').replaceAll('&lowbar;', '&#x5F;')],
 ];
 
-describe('a response that contains the secret is cut', () => {
-  it.each(spellings)('with %s, in one chunk', (_what, spelled) => {
-    expect(pass(reflectionFilter([secret]), [Buffer.from(`before ${spelled} after`)]).cut).toBe(
-      true,
-    );
-  });
+describe('the credential guard', () => {
+  it.each(spellings)(
+    'truncates a response that contains the secret in one chunk; form of the secret: %s',
+    (_what, spelled) => {
+      expect(pass(reflectionFilter([secret]), [Buffer.from(`before ${spelled} after`)]).cut).toBe(
+        true,
+      );
+    },
+  );
 
-  it.each(spellings)('with %s, split in any way', (_what, spelled) => {
-    const bytes = Buffer.from(`before ${spelled} after`);
-    for (let size = 1; size <= 20; size++) {
-      const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size));
-      expect(cut).toBe(true);
-      // No byte of it was forwarded before it was recognised.
-      expect(
-        'before '.startsWith(passed.toString()) || passed.toString().startsWith('before '),
-      ).toBe(true);
-      expect(passed.length).toBeLessThan('before '.length + spelled.length);
-    }
-  });
+  it.each(spellings)(
+    'truncates a response that contains the secret split over several chunks; form of the secret: %s',
+    (_what, spelled) => {
+      const bytes = Buffer.from(`before ${spelled} after`);
+      for (let size = 1; size <= 20; size++) {
+        const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size));
+        expect(cut).toBe(true);
+        // No byte of it was forwarded before it was recognised.
+        expect(
+          'before '.startsWith(passed.toString()) || passed.toString().startsWith('before '),
+        ).toBe(true);
+        expect(passed.length).toBeLessThan('before '.length + spelled.length);
+      }
+    },
+  );
 
   it.each([
     ['plain', secret],
     ['inside a text', `Bearer ${secret}`],
     ['base64', Buffer.from(`x:${secret}`).toString('base64')],
     ['one of several', ['a', `b=${secret}`]],
-  ])('with the secret in a header value: %s', (_what, value) => {
-    expect(reflectionFilter([secret]).head(200, { 'x-echo': value })).toBe('cut');
-  });
+  ])(
+    'blocks a response whose header value contains the secret; form of the value: %s',
+    (_what, value) => {
+      expect(reflectionFilter([secret]).head(200, { 'x-echo': value })).toBe('cut');
+    },
+  );
 
   it.each([
-    ['a JSON encoder for ASCII output', 'p\\u00e4ssw\\u00f6rd \\uD83D\\uDD11<&\\"'],
+    ['JSON with ASCII characters only', 'p\\u00e4ssw\\u00f6rd \\uD83D\\uDD11<&\\"'],
     ['HTML entities', 'pässwörd 🔑&lt;&amp;&quot;'],
     ['numeric HTML entities', 'p&#228;ssw&#xF6;rd &#128273;&LT;&#38;&#34;'],
     ['form encoding', 'p%C3%A4ssw%c3%b6rd+%F0%9F%94%91%3C%26%22'],
-  ])('with a non-ASCII secret, encoded by %s', (_what, spelled) => {
+  ])('truncates a response that contains a non-ASCII secret encoded as %s', (_what, spelled) => {
     const bytes = Buffer.from(`<p>${spelled}</p>`);
     for (const size of [1, 2, 7, 1000]) {
       expect(pass(reflectionFilter(['pässwörd 🔑<&"']), split(bytes, size)).cut).toBe(true);
     }
   });
 
-  it('with base64 whose slashes and plus signs are escaped', () => {
+  it('truncates a response that contains the secret as base64 with escaped slashes and plus signs', () => {
     const odd = 'key>?~~>?~?>>>~?~~?>>>';
     const base64 = Buffer.from(odd).toString('base64');
     expect(base64).toMatch(/[+/]/);
@@ -130,11 +142,11 @@ describe('a response that contains the secret is cut', () => {
     }
   });
 
-  it('with the secret in the name of a header', () => {
+  it('blocks a response whose header name contains the secret', () => {
     expect(reflectionFilter(['abcdefgh']).head(200, { 'x-abcdefgh': '1' })).toBe('cut');
   });
 
-  it('with any one of several secrets', () => {
+  it('truncates a response that contains any one of several secrets', () => {
     expect(pass(reflectionFilter(['first-secret', secret]), [Buffer.from(secret)]).cut).toBe(true);
     expect(
       pass(reflectionFilter(['first-secret', secret]), [Buffer.from('first-secret')]).cut,
@@ -147,20 +159,23 @@ describe('a response that contains the secret is cut', () => {
     ['deflate', deflateSync],
     ['br', brotliCompressSync],
     ['zstd', zstdCompressSync],
-  ])('with the encoding %s, although identity was requested', (encoding, encode) => {
-    const filter = reflectionFilter([secret]);
-    expect(filter.head(200, { 'content-encoding': encoding })).toBe('buffer');
-    expect(filter.whole?.(encode(Buffer.from(`x ${secret}`)))).toBe('cut');
-    const harmless = encode(Buffer.from('nothing here'));
-    expect(filter.whole?.(harmless)).toBe(harmless);
-  });
+  ])(
+    'blocks a response that contains the secret and has the unrequested encoding %s',
+    (encoding, encode) => {
+      const filter = reflectionFilter([secret]);
+      expect(filter.head(200, { 'content-encoding': encoding })).toBe('buffer');
+      expect(filter.whole?.(encode(Buffer.from(`x ${secret}`)))).toBe('cut');
+      const harmless = encode(Buffer.from('nothing here'));
+      expect(filter.whole?.(harmless)).toBe(harmless);
+    },
+  );
 
   it.each([
     ['an unknown encoding', 'compress', Buffer.from('x')],
     ['two encodings', 'gzip, br', Buffer.from('x')],
-    ['bytes that do not fit their encoding', 'gzip', Buffer.from('x')],
-    ['a body that expands without limit', 'gzip', gzipSync(Buffer.alloc(40 * 1024 * 1024))],
-  ])('with %s, because it cannot be scanned', (_what, encoding, bytes) => {
+    ['bytes that are invalid in the declared encoding', 'gzip', Buffer.from('x')],
+    ['a body that expands beyond the limit', 'gzip', gzipSync(Buffer.alloc(40 * 1024 * 1024))],
+  ])('blocks a response that it cannot scan because of %s', (_what, encoding, bytes) => {
     const filter = reflectionFilter([secret]);
     expect(filter.head(200, { 'content-encoding': encoding })).toBe('buffer');
     expect(filter.whole?.(bytes)).toBe('cut');
@@ -178,38 +193,47 @@ describe('a compressed body without a Content-Encoding', () => {
   ];
   const random = randomBytes(3 * 1024 * 1024);
 
-  describe.each(packings)('in %s', (_what, pack) => {
-    it.each([text, binary])('is cut if it expands to the secret: %j', (headers) => {
-      const bytes = pack(Buffer.from(`before ${secret.toUpperCase()} after`));
-      for (let size = 1; size <= bytes.length; size++) {
-        const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size), headers);
-        expect(cut).toBe(true);
-        expect(passed.length).toBe(0);
-      }
-    });
+  describe.each(packings)('of format %s', (_what, pack) => {
+    it.each([text, binary])(
+      'is blocked if the expanded body contains the secret; response headers: %j',
+      (headers) => {
+        const bytes = pack(Buffer.from(`before ${secret.toUpperCase()} after`));
+        for (let size = 1; size <= bytes.length; size++) {
+          const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size), headers);
+          expect(cut).toBe(true);
+          expect(passed.length).toBe(0);
+        }
+      },
+    );
 
-    it.each([text, binary])('is forwarded unchanged without the secret: %j', (headers) => {
-      const bytes = pack(Buffer.from('nothing to see here'));
-      for (let size = 1; size <= bytes.length; size++) {
-        const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size), headers);
-        expect(cut).toBe(false);
-        expect(passed).toEqual(bytes);
-      }
-    });
+    it.each([text, binary])(
+      'is forwarded unchanged if the expanded body does not contain the secret; response headers: %j',
+      (headers) => {
+        const bytes = pack(Buffer.from('nothing to see here'));
+        for (let size = 1; size <= bytes.length; size++) {
+          const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size), headers);
+          expect(cut).toBe(false);
+          expect(passed).toEqual(bytes);
+        }
+      },
+    );
 
-    it.each([text, binary])('is cut if it ends early, but after the secret: %j', (headers) => {
-      const bytes = pack(Buffer.concat([Buffer.from(secret), random.subarray(0, 4000)]));
-      const broken = bytes.subarray(0, bytes.length - 5);
-      expect(pass(reflectionFilter([secret]), split(broken, 700), headers).cut).toBe(true);
-    });
+    it.each([text, binary])(
+      'is blocked if it is incomplete but contains the whole secret; response headers: %j',
+      (headers) => {
+        const bytes = pack(Buffer.concat([Buffer.from(secret), random.subarray(0, 4000)]));
+        const broken = bytes.subarray(0, bytes.length - 5);
+        expect(pass(reflectionFilter([secret]), split(broken, 700), headers).cut).toBe(true);
+      },
+    );
 
-    it('is cut if it is text and too large to be expanded', () => {
+    it('is blocked if it is declared as text and is too large to be expanded', () => {
       for (const large of [random, Buffer.alloc(40 * 1024 * 1024)]) {
         expect(pass(reflectionFilter([secret]), split(pack(large), 65_536)).cut).toBe(true);
       }
     });
 
-    it('is forwarded if it is a binary download of any size, and its start is scanned', () => {
+    it('is forwarded if it is a binary download, whatever its size; only its beginning is scanned', () => {
       for (const large of [random, Buffer.alloc(40 * 1024 * 1024)]) {
         const bytes = pack(large);
         const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, 65_536), binary);
@@ -222,7 +246,7 @@ describe('a compressed body without a Content-Encoding', () => {
   });
 
   it.each(['x', 'x^2 + y^2', '(', 'x^2 + y^2 = z^2, '.repeat(500), '\x1f', '\x1f\x8b'])(
-    'is distinguished from text with a similar start, which is forwarded: %j',
+    'is not confused with the uncompressed text %j, which begins with similar bytes and is forwarded',
     (body) => {
       for (const size of [1, 2, 3, 5000]) {
         const bytes = Buffer.from(body, 'latin1');
@@ -253,7 +277,7 @@ describe('a response without the secret', () => {
     }
   });
 
-  it('is forwarded unchanged for any bytes, split anywhere', () => {
+  it('is forwarded unchanged, whatever its bytes and wherever they are split', () => {
     const pieces = fc.array(
       fc.constantFrom(
         'sk_live_4e',
@@ -281,7 +305,7 @@ describe('a response without the secret', () => {
     );
   });
 
-  it('is distinguished from a response with the secret in any encoding, split anywhere', () => {
+  it('is distinguished from a response that contains the encoded secret, whatever the encoding and the chunk size', () => {
     const any = fc.string({ minLength: 4, maxLength: 30 });
     const spell = fc.constantFrom<(value: string) => string>(
       (value) => value,
@@ -309,7 +333,7 @@ describe('a response without the secret', () => {
     );
   });
 
-  it('is distinguished from a response with any spelling of the secret, split at every byte', () => {
+  it('is distinguished from a response that contains any spelling of the secret, wherever it is split', () => {
     const spellings = [
       (one: string) => one,
       (one: string) => one.toUpperCase(),
@@ -350,12 +374,12 @@ describe('a response without the secret', () => {
     );
   });
 
-  it('may contain a short secret in different letter case', () => {
+  it('is forwarded even if it contains a short secret in a different letter case', () => {
     expect(pass(reflectionFilter(['admin']), [Buffer.from('Admin')]).cut).toBe(false);
     expect(pass(reflectionFilter(['admin']), [Buffer.from('an admin')]).cut).toBe(true);
   });
 
-  it('is forwarded without delay, except for a possible start of the secret', () => {
+  it('is forwarded without delay, except for bytes that may be the beginning of the secret', () => {
     const filter = reflectionFilter([secret]);
     filter.head(200, { 'content-type': 'text/event-stream' });
     const event = Buffer.from('data: {"a":1}\n\n');

@@ -22,11 +22,11 @@ describe('a header sent to the upstream', () => {
     'action-idempotency-key',
     'Sallyport-Decision',
     'sallyport-x',
-  ])('%s is removed', (name) => {
+  ])('is removed if its name is %s', (name) => {
     expect(outboundHeaders([name, 'x', 'Accept', 'y'])).toEqual(['Accept', 'y']);
   });
 
-  it('is removed if Connection lists the header, in any spelling', () => {
+  it('is removed if the Connection header lists its name, in any spelling', () => {
     const raw = [
       'X-A',
       '1',
@@ -42,7 +42,7 @@ describe('a header sent to the upstream', () => {
     expect(outboundHeaders(raw)).toEqual(['X-C', '3']);
   });
 
-  it('is kept if it describes the body, even if Connection lists the header', () => {
+  it('is kept if it describes the body, even if the Connection header lists its name', () => {
     const raw = [
       'Connection',
       'content-type, content-encoding',
@@ -54,7 +54,7 @@ describe('a header sent to the upstream', () => {
     expect(outboundHeaders(raw)).toEqual(raw.slice(2));
   });
 
-  it('is otherwise sent in its original order, case and number', () => {
+  it('keeps its original position, case and number of occurrences if it is not removed', () => {
     const raw = ['X-B', '1', 'Cookie', 'a=1', 'x-b', '2', 'cookie', 'b=2'];
     expect(outboundHeaders(raw)).toEqual(raw);
   });
@@ -70,11 +70,11 @@ describe('a header returned to the agent', () => {
     'Proxy-Authenticate',
     'Keep-Alive',
     'Upgrade',
-  ])('%s is removed', (name) =>
+  ])('is removed if its name is %s', (name) =>
     expect(inboundHeaders([name, 'x', 'Date', 'y'], true)).toEqual(['Date', 'y']),
   );
 
-  it('is removed if it is a Content-Length that differs from the length of the body', () => {
+  it('is removed if it is a Content-Length that does not match the length of the body', () => {
     expect(inboundHeaders(['Content-Length', '1'], true)).toEqual(['Content-Length', '1']);
     expect(inboundHeaders(['Content-Length', '1'], false)).toEqual([]);
   });
@@ -109,6 +109,6 @@ it('for any headers, exactly the hop-by-hop headers are removed', () => {
   );
 });
 
-it('withHeader replaces every header of that name', () => {
+it('withHeader replaces every header that has the given name', () => {
   expect(withHeader(['A', '1', 'b', '2', 'a', '3'], 'a', '4')).toEqual(['b', '2', 'a', '4']);
 });

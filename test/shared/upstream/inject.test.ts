@@ -57,13 +57,13 @@ describe('injecting a credential', () => {
       { in: 'bearer' },
       ['authorization', "Bearer $&$'$1"],
     ],
-  ])('adds %s', (_what, secret, inject, expected) => {
+  ])('adds the secret as %s', (_what, secret, inject, expected) => {
     expect(
       injectCredential(outgoing('/', ['Accept', '*/*']), held(secret, inject)).headers,
     ).toEqual(['Accept', '*/*', ...expected]);
   });
 
-  it('removes all values of the agent for the same header or parameter', () => {
+  it('removes all values that the agent sent for the same header or parameter', () => {
     const headers = ['AUTHORIZATION', 'Bearer mine', 'X', '1', 'authorization', 'Basic x'];
     expect(injectCredential(outgoing('/', headers), held('s3', { in: 'bearer' })).headers).toEqual([
       'X',
@@ -84,20 +84,20 @@ describe('injecting a credential', () => {
     ['/a?key', '/a?key=s%263'],
     ['/a?b=x?key=y', '/a?b=x?key=y&key=s%263'],
     ['/a?%ff=1', '/a?%ff=1&key=s%263'],
-  ])('adds a query parameter: %s becomes %s', (path, expected) => {
+  ])('adds a query parameter: the path %s becomes %s', (path, expected) => {
     expect(injectCredential(outgoing(path), held('s&3', { in: 'query', name: 'key' })).path).toBe(
       expected,
     );
   });
 
-  it('removes Range, because parts of the secret could be combined', () => {
+  it('removes the Range header, because the agent could combine partial responses into the secret', () => {
     const headers = ['Range', 'bytes=0-9', 'X', '1'];
     expect(
       injectCredential(outgoing('/', headers), held('s', { in: 'header', name: 'K' })).headers,
     ).toEqual(['X', '1', 'K', 's']);
   });
 
-  it('does not change the given request', () => {
+  it('does not modify the given request object', () => {
     const given = outgoing('/a?b=1', ['authorization', 'x']);
     injectCredential(given, held('s', { in: 'bearer' }));
     injectCredential(given, held('s', { in: 'query', name: 'k' }));
@@ -105,7 +105,7 @@ describe('injecting a credential', () => {
   });
 });
 
-describe('injecting a credential refuses', () => {
+describe('injecting an invalid credential', () => {
   const everywhere: CredentialInjection[] = [
     { in: 'bearer' },
     { in: 'header', name: 'X-K' },
@@ -114,7 +114,7 @@ describe('injecting a credential refuses', () => {
   ];
 
   it.each(['a\r\nX: y', 'a\nb', 'a\rb', 'a\0b', 'a\u0085b', '', 'a\ud800'])(
-    'a secret with control characters: %j',
+    'refuses the secret %j, which is empty, malformed or contains control characters',
     (secret) => {
       for (const inject of everywhere) {
         expect(() => injectCredential(outgoing('/'), held(secret, inject))).toThrow(
@@ -135,13 +135,13 @@ describe('injecting a credential refuses', () => {
     'sallyport-x',
     'Proxy-Authorization',
     'ü',
-  ])('a header named %j', (name) =>
+  ])('refuses the header name %j', (name) =>
     expect(() => injectCredential(outgoing('/'), held('s', { in: 'header', name }))).toThrow(
       /cannot be injected/,
     ),
   );
 
-  it('a format with a line break, a query or header without a name, and a non-ASCII secret in a header', () => {
+  it('refuses a format with a line break, a query or header without a name, and a non-ASCII secret in a header', () => {
     for (const [secret, inject] of [
       ['s', { in: 'bearer', format: 'a\r\n{secret}' }],
       ['s', { in: 'query' }],
@@ -154,7 +154,7 @@ describe('injecting a credential refuses', () => {
     }
   });
 
-  it('an invalid secret, with a message that does not contain the secret', () => {
+  it('refuses an invalid secret with a message that does not contain the secret', () => {
     expect(() => injectCredential(outgoing('/'), held('top\nsecret', { in: 'bearer' }))).toThrow(
       expect.not.objectContaining({ message: expect.stringContaining('secret\n') }),
     );

@@ -31,7 +31,7 @@ it.each<[JsonValue | undefined, number]>([
   expect(amountOf(value)).toBe(amount);
 });
 
-it('any value from an agent adds a finite number that is not negative', () => {
+it('any value from an agent adds a finite, non-negative number to a sum', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const amount = amountOf(value as JsonValue);
@@ -41,7 +41,7 @@ it('any value from an agent adds a finite number that is not negative', () => {
   );
 });
 
-it('values are found at dotted paths below args, and absent ones are omitted', () => {
+it('values are read from dotted paths below args, and absent values are omitted', () => {
   const args = { amount: 5, order: { total: '7.5', lines: [{ price: 2 }] }, refund: -3 };
   const paths = [
     'amount',
@@ -70,7 +70,7 @@ const event = (data: EvidenceEvent['data'], more: Partial<EvidenceEvent> = {}): 
   ...more,
 });
 
-it('an event counts as one call, and each of its values counts once', () => {
+it('an event adds one call, and each of its values is added to its sum once', () => {
   const at = { agentId: '7', tool: 'pay', minute: 29_919_480, source: 'sidecar:s/run_1' };
   expect(tallyOf(event({ usage: { amount: 5 }, usage_run: 'run_1' }))).toEqual([
     { ...at, path: '', amount: 1 },
@@ -87,7 +87,7 @@ it.each<[string, EvidenceEvent]>([
   expect(tallyOf(given)).toEqual([]);
 });
 
-it('the counts of any event from a sidecar fit into a row', () => {
+it('the counts of any event from a sidecar fit into a database row', () => {
   const wild = fc.dictionary(fc.string({ unit: 'binary', maxLength: 300 }), fc.jsonValue());
   const texts = fc.string({ unit: 'binary', maxLength: 600 });
   fc.assert(

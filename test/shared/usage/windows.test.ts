@@ -78,7 +78,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('never count less than the exact window, and keep a call at most a minute longer', () => {
+  it('never count fewer calls than the exact window, and count a call for at most one additional minute', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const counted = all.filter(({ isGivenBack }) => !isGivenBack);
@@ -92,7 +92,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('change at whole minutes only, and are empty from the reset time that they report', () => {
+  it('change only at whole minutes, and are empty from their reported reset time on', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const usage = usageOf(all);
@@ -128,7 +128,7 @@ describe('windows of minute buckets', () => {
 });
 
 describe('a usage book', () => {
-  it('keeps its counts when the clock is set forward and back', () => {
+  it('keeps its counts when the clock is set forward and then back', () => {
     const book = new UsageBook();
     book.count('tool', {}, { nowMs: startMs, monotonicMs: 0 });
     book.count('other', {}, { nowMs: startMs + 9 * dayMs, monotonicMs: 60_000 });
@@ -136,7 +136,7 @@ describe('a usage book', () => {
     expect(usage.callsIn1h(startMs)).toBe(1);
   });
 
-  it('deletes counts that are older than every window after a day', () => {
+  it('deletes, after a day, counts that are older than every window', () => {
     const book = new UsageBook();
     book.count('old', {}, { nowMs: startMs, monotonicMs: 0 });
     book.count('tool', {}, { nowMs: startMs, monotonicMs: 0 });

@@ -46,7 +46,7 @@ function unordered(outcome: PolicyOutcome) {
 }
 
 describe('a compiled policy set', () => {
-  it('decides like the reference interpreter', () => {
+  it('makes the same decision as the reference interpreter', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         expect(plain(compilePolicies(published).evaluate(at))).toEqual(interpret(published, at));
@@ -55,7 +55,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('decides equally for any order of policies', () => {
+  it('makes the same decision for any order of policies', () => {
     const shuffled = policies.chain((published) =>
       fc.tuple(
         fc.constant(published),
@@ -72,7 +72,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('decides equally for any order of the rules in a policy', () => {
+  it('makes the same decision for any order of the rules in a policy', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         const reversed = published.map(({ id, definition }) =>
@@ -115,7 +115,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('ignores policies in monitor, and policies in warn change only allow to warn', () => {
+  it('ignores policies in mode monitor; policies in mode warn can change only allow to warn', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         const enforcing = published.filter(
@@ -134,7 +134,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('agrees with the replay of each of its policies', () => {
+  it('makes the same decision for a single policy as the replay of this policy', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         for (const { id, hash, definition } of published) {
@@ -191,7 +191,7 @@ describe('the rule index', () => {
   }
   const inProd: PolicyCondition = { path: 'environment', operator: '==', value: 'prod' };
 
-  it('finds the same rules as a test of each rule in turn', () => {
+  it('finds the same rules as a linear scan of all rules', () => {
     const published = [publish(1, crowded(1600)), publish(2, { ...crowded(333), id: 'other' })];
     const set = compilePolicies(published);
     const at = fc.record({
@@ -276,7 +276,7 @@ describe('the rule index', () => {
     }
   });
 
-  it('finds a rule once if its list contains a value twice', () => {
+  it('finds a rule only once if the list in its condition contains a value twice', () => {
     const rules = Array.from({ length: 9 }, (_, index) => rule(`r${index}`, 'in', [index, index]));
     const set = compilePolicies([publish(1, { id: 'p', version: 1, rules })]);
     expect(set.evaluate({ args: { n: 3 } }).matchedRules).toEqual(['p/r3']);

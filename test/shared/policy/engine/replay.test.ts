@@ -72,7 +72,7 @@ describe('replaying a policy', () => {
     });
   });
 
-  it('omits absent values, and returns the rule’s decision separately from the verdict', () => {
+  it('omits absent values, and returns the decision of each rule separately from the verdict', () => {
     const { verdict } = replayPolicy(refunds, { tool: { name: 'pay.refund' } });
     expect(verdict).toMatchObject({ decision: 'deny', reason_code: 'refund.reauth' });
     const [small, blocked] = JSON.parse(JSON.stringify(verdict.evidence));
@@ -84,7 +84,7 @@ describe('replaying a policy', () => {
     });
   });
 
-  it('returns an evidence hash over its verdict, which is equal for equal replays', () => {
+  it('returns the hash of the verdict as evidence hash; equal replays have equal hashes', () => {
     const replay = replayPolicy(refunds, context);
     expect(replayPolicy(structuredClone(refunds), structuredClone(context))).toEqual(replay);
     const received = JSON.parse(JSON.stringify(replay));
@@ -94,13 +94,13 @@ describe('replaying a policy', () => {
     expect(other.evidence_hash).not.toBe(replay.evidence_hash);
   });
 
-  it('returns the decision of the policy in any mode', () => {
+  it('returns the decision of the policy, whatever the mode of the policy is', () => {
     for (const mode of ['monitor', 'warn', 'enforce', 'strict'] as const) {
       expect(replayPolicy({ ...refunds, mode }, context).verdict.decision).toBe('allow');
     }
   });
 
-  it('matches nothing if applies_to excludes the context, and still returns the conditions', () => {
+  it('matches no rule if applies_to excludes the context, but still returns the condition results', () => {
     const scoped = { ...refunds, applies_to: { tools: ['mail.send'] } };
     const { verdict } = replayPolicy(scoped, context);
     expect(verdict).toMatchObject({ reason_code: 'policy.no_match', matched_rules: [] });

@@ -7,9 +7,9 @@ import { loadPolicyVectors } from '../../../support/policy/policy-vectors.ts';
 
 const vectors = loadPolicyVectors();
 
-describe('policy vectors in the compiled policies', () => {
+describe('the policy vectors', () => {
   it.each(vectors)(
-    'result in the expected decision: $name',
+    'give the expected decision with the compiled policies: $name',
     ({ policies, context, expect: expected }) => {
       const published = policies.map((policy, index) => publish(index + 1, parsePolicy(policy)));
       const set = compilePolicies(published);
@@ -30,7 +30,7 @@ describe('policy vectors in the compiled policies', () => {
   );
 
   it.each(vectors)(
-    'result in the same decision by the reference interpreter: $name',
+    'give the expected decision with the reference interpreter: $name',
     ({ policies, context, expect: e }) => {
       const published = policies.map((policy, index) => publish(index + 1, policy));
       const { decision, reason, matched, observed = [] } = e;

@@ -29,7 +29,7 @@ describe('an operator in a policy', () => {
     expect(processorMs() - startedMs).toBeLessThan(5000);
   });
 
-  it('compares objects and arrays by their JSON, ignoring undefined members', () => {
+  it('compares objects and arrays by their JSON text, which contains no undefined members', () => {
     const pairs: readonly (readonly [JsonValue, JsonValue, boolean])[] = [
       [{ a: 1, b: undefined }, { a: 1 }, true],
       [{ a: undefined }, { b: undefined }, true],

@@ -37,7 +37,7 @@ describe('a policy path that begins with usage', () => {
     'usage.sum_24h',
     'usage.sum_1h.amount',
     'usage.Calls_1h',
-  ])('is refused if it would never limit anything: %s', (path) => {
+  ])('is refused if it refers to no usage counter: %s', (path) => {
     const message =
       /is not one of usage\.calls_1h, usage\.calls_24h, usage\.sum_24h\.<path below args>/;
     expect(() => parsePolicy(policyOf(below(path)))).toThrow(message);
@@ -69,7 +69,7 @@ describe('linting a budget', () => {
   });
 });
 
-it('the replay of a policy uses the usage in its context', () => {
+it('the replay of a policy reads usage from the given context', () => {
   const policy = policyOf(below('usage.calls_1h'), below('usage.sum_24h.order.total', 100));
   const done = (calls_1h: number, total: number) =>
     replayPolicy(policy, { usage: { calls_1h, sum_24h: { 'order.total': total } } }).verdict

@@ -35,7 +35,7 @@ function refusalOf(input: unknown): string {
 
 describe('a submitted policy', () => {
   it.each(refused)(
-    'is refused if it has %s, and the error contains the path',
+    'is refused if it has %s, with an error that contains the path of the problem',
     (_, input, message) => {
       const refusal = refusalOf(input);
       expect(refusal.slice(0, message.length)).toBe(message);
@@ -98,7 +98,7 @@ describe('a submitted policy', () => {
       policy({ description: new Array(200).fill('x'.repeat(8000)) }),
       'policy: larger than 1048576 characters',
     ],
-  ])('is refused above the limit of %s', (_, input, message) => {
+  ])('is refused if it exceeds the maximum number of %s', (_, input, message) => {
     expect(refusalOf(input)).toBe(message);
   });
 
@@ -127,7 +127,7 @@ describe('a submitted policy', () => {
     expect(processorMs() - startedMs).toBeLessThan(1000);
   });
 
-  it('is refused with a short message for text of any length', () => {
+  it('is refused with a short message, however long the invalid text is', () => {
     const long = 'x'.repeat(8000);
     for (const input of [
       policy({ [long]: 1 }),
@@ -199,7 +199,7 @@ describe('an accepted policy', () => {
     expect(parsePolicy(withApproval(approval)).rules[0]?.approval).toEqual(approval);
   });
 
-  it('can reach each size limit', () => {
+  it('can have exactly the maximum size in each respect', () => {
     const value = Array.from({ length: policyLimits.listEntries }, (_, index) => index);
     expect(parsePolicy(withCondition({ operator: 'in', value })).rules).toHaveLength(1);
     const rules = Array.from({ length: policyLimits.rules }, (_, index) =>

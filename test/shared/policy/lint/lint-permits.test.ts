@@ -19,7 +19,7 @@ import {
 const slips = (...rules: PolicyRule[]) =>
   lint(...rules).filter(({ kind }) => kind === 'number_slips_past');
 
-describe('a numeric limit that text values bypass', () => {
+describe('the lint check for numeric limits that text values bypass', () => {
   it.each<[string, PolicyRule, string]>([
     ['a deny rule', rule('b', 'deny', refund, over(100)), 'rules[1].when.all[1]'],
     ['an approval rule', rule('b', 'require_approval', refund, over(100)), 'rules[1].when.all[1]'],
@@ -30,7 +30,7 @@ describe('a numeric limit that text values bypass', () => {
       { ...rule('b', 'deny'), when: { any: conditions([['args.x', '==', 1], over(100)]) } },
       'rules[1].when.any[1]',
     ],
-  ])('is found in %s, with an example call', (_, refusing, path) => {
+  ])('reports the limit in %s, with an example call', (_, refusing, path) => {
     const permitting = rule('a', 'allow', refund);
     const [found, ...others] = slips(permitting, refusing);
     expect(others).toEqual([]);
@@ -65,30 +65,30 @@ describe('a numeric limit that text values bypass', () => {
       ],
     ],
     [
-      'another rule denies all of it',
+      'a third rule applies to the text values',
       [
         rule('a', 'allow', refund),
         rule('b', 'deny', refund, over(100)),
         rule('c', 'require_approval', refund, ['args.amount', 'not_in', [1, 2, 3]]),
       ],
     ],
-  ])('is not found if %s', (_, rules) => {
+  ])('reports nothing if %s', (_, rules) => {
     expect(slips(...rules)).toEqual([]);
   });
 
-  it('has severity info if no policy allows anything', () => {
+  it('reports the limit with severity info if no policy allows anything', () => {
     expect(slips(rule('b', 'deny', refund, over(100)))).toMatchObject([{ severity: 'info' }]);
   });
 });
 
-describe('a rule that allows more than it states', () => {
+describe('the lint check for overly broad rules', () => {
   const part = (decision: PolicyRule['decision'], pattern: string) =>
     lint(rule('a', decision, refund, ['args.to', 'matches', pattern]))
       .filter(({ kind }) => kind === 'permits_by_part')
       .map(({ path }) => path);
 
   it.each(['@acme\\.com$', '^a', 'acme', '^a|b$', '^a$|^b$x', '(?i)^a'])(
-    'is found for the pattern %s, which matches part of a text',
+    'reports an allow rule with the pattern %s, because the pattern is not anchored to the whole string',
     (pattern) => {
       expect(part('allow', pattern)).toEqual(['rules[0].when.all[1]']);
       expect(part('deny', pattern)).toEqual([]);
@@ -96,11 +96,11 @@ describe('a rule that allows more than it states', () => {
   );
 
   it.each(['^[a-z]+@acme\\.com$', '^(a|b)$', '(?i)^a$', '\\A(x)\\z', '^a\\|b$'])(
-    'is not found for the pattern %s, which matches a whole text',
+    'reports nothing for the pattern %s, because the pattern is anchored to the whole string',
     (pattern) => expect(part('allow', pattern)).toEqual([]),
   );
 
-  it('is found for an allow rule that names no tool', () => {
+  it('reports an allow rule that names no tool', () => {
     const dev = rule('a', 'allow', ['environment', '==', 'dev']);
     expect(lint(dev)).toMatchObject([{ kind: 'permits_any_tool', path: 'rules[0]' }]);
     expect(lintPolicies([policy([dev], { applies_to: { tools: ['crm.*'] } })])).toEqual([]);
@@ -114,7 +114,7 @@ describe('rules for tools matched by globs', () => {
   const freeze = rule('b', 'deny', ['environment', '==', 'prod'], over(5));
   const all = rule('b', 'deny', over(5));
 
-  it('are shadowed by rules for a wider glob', () => {
+  it('are reported as shadowed by rules for a wider glob', () => {
     const findings = lintPolicies([
       scoped('one', ['crm.contacts.*', 'crm.a'], large),
       scoped('two', ['crm.**'], all),
@@ -124,7 +124,7 @@ describe('rules for tools matched by globs', () => {
     );
   });
 
-  it('are not shadowed by rules for a narrower glob or for another server', () => {
+  it('are not reported as shadowed by rules for a narrower glob or for another server', () => {
     for (const tools of [['crm.contacts.*'], ['mail.**']]) {
       const findings = lintPolicies([scoped('one', ['crm.**'], large), scoped('two', tools, all)]);
       expect(findings.filter(({ rule: label }) => label === 'one/a')).not.toContainEqual(
@@ -133,7 +133,7 @@ describe('rules for tools matched by globs', () => {
     }
   });
 
-  it('contradict each other with an example tool that both globs match', () => {
+  it('are reported as contradicting, with an example tool that both globs match', () => {
     const findings = lintPolicies([
       scoped('one', ['crm.*'], large),
       scoped('two', ['crm.*'], freeze),

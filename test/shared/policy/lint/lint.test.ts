@@ -28,7 +28,7 @@ describe('linting one rule', () => {
     ['an object compared with a string', ['tool', '==', 'pay.refund'], /tool is an object/],
     ['an object in a list of strings', ['args', 'not_in', ['a']], /args is an object/],
     ['an empty list', ['args.currency', 'in', []], /An empty list contains no value/],
-    ['an ordering of words', ['args.grade', '>', 'b'], /compares numbers, and "b" is none/],
+    ['a comparison of words with >', ['args.grade', '>', 'b'], /compares numbers, and "b" is none/],
     [
       'an impossible value of the environment',
       ['environment', '==', 'production'],
@@ -104,7 +104,7 @@ describe('linting one rule', () => {
         ['args.a', '>=', { $ref: 'args.b' }],
       ],
     ],
-  ])('does not report possible conditions as impossible: %s', (_, all) => {
+  ])('does not report conditions that a context can satisfy: %s', (_, all) => {
     expect(kinds(lint(rule('r', 'deny', ...all)))).not.toContain('never_matches');
   });
 
@@ -168,12 +168,12 @@ describe('linting two rules', () => {
     ]);
   });
 
-  it('reports an allow rule with the conditions of a deny rule, as a contradiction and as shadowed', () => {
+  it('reports an allow rule with the same conditions as a deny rule, both as shadowed and as a contradiction', () => {
     const findings = lint(rule('a', 'allow', refund, upTo(9)), rule('b', 'deny', refund, upTo(9)));
     expect(kinds(findings)).toEqual(['shadowed_rule', 'contradiction']);
   });
 
-  it('reports two such rules in different policies', () => {
+  it('reports an allow rule with the same conditions as a deny rule in a different policy', () => {
     const one = policy([rule('a', 'allow', refund)], { id: 'one' });
     const two = policy([rule('b', 'deny', refund)], { id: 'two', mode: 'strict' });
     expect(lintPolicies([one, two])).toMatchObject([
@@ -188,7 +188,7 @@ describe('linting two rules', () => {
     ['pay.*', 'mail.*', []],
     ['pay.*', 'pay.*.refund', []],
   ])(
-    'decides exactly whether policies for %s and for %s can match the same tool',
+    'reports a contradiction between policies for %s and for %s only if a tool matches both globs',
     (one, two, expected) => {
       const scoped = (id: string, decision: 'allow' | 'deny', glob: string) =>
         policy([rule(id, decision, ['environment', '==', 'prod'])], {
@@ -200,13 +200,13 @@ describe('linting two rules', () => {
     },
   );
 
-  it('reports a deny rule for a part of an allow rule with severity info', () => {
+  it('reports a contradiction with severity info if a deny rule covers a part of an allow rule', () => {
     const mail: Terse = ['args.kind', '==', 'gift'];
     const findings = lint(rule('a', 'allow', refund), rule('b', 'deny', refund, mail));
     expect(findings).toMatchObject([{ kind: 'contradiction', severity: 'info' }]);
   });
 
-  it('returns no finding if the conditions of the two exclude each other', () => {
+  it('returns no finding if the conditions of the two rules exclude each other', () => {
     expect(lint(rule('a', 'allow', refund, upTo(50)), rule('b', 'deny', refund, over(50)))).toEqual(
       [],
     );
@@ -214,12 +214,12 @@ describe('linting two rules', () => {
     expect(lint(rule('a', 'allow', refund), mail)).toEqual([]);
   });
 
-  it('returns no finding for a general deny rule and an allow rule for one tool that exclude each other', () => {
+  it('returns no finding if the conditions of a general deny rule and of an allow rule for one tool exclude each other', () => {
     const findings = lint(rule('a', 'allow', refund, upTo(50)), rule('b', 'deny', over(100)));
     expect(findings).toEqual([]);
   });
 
-  it('reports no contradiction with policies in monitor or warn', () => {
+  it('reports no contradiction with policies in mode monitor or warn', () => {
     const allow = policy([rule('a', 'allow', refund)], { id: 'one' });
     for (const mode of ['monitor', 'warn'] as const) {
       const deny = policy([rule('b', 'deny', refund)], { id: 'two', mode });
@@ -239,7 +239,7 @@ describe('linting two rules', () => {
       rule('b', 'deny', ['tool.name', 'in', ['pay.refund', 'x']]),
     ],
     [
-      'a number that the other does not exclude',
+      'a range without the value that the other rule excludes',
       rule('a', 'allow', refund, over(5)),
       rule('b', 'deny', refund, ['args.amount', '!=', 3]),
     ],
@@ -301,8 +301,8 @@ describe('linting two rules', () => {
   });
 });
 
-describe('linting any policies', () => {
-  it('never reports a finding that a context disproves', () => {
+describe('linting arbitrary policies', () => {
+  it('never reports a finding that is false for some context', () => {
     fc.assert(
       fc.property(
         policies,

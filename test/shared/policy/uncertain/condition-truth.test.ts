@@ -21,27 +21,30 @@ const sides = fc.tuple(nested, nested).map(
   }),
 );
 
-describe.each([...operators])('a condition with %s on a partially known value', (operator) => {
-  it('has a known result only if every completion of the value gives this result', () => {
-    const isPattern = operator === 'matches';
-    const value = isPattern
-      ? pattern
-      : fc.oneof(literal, fc.constant<JsonValue>({ $ref: 'right' }));
-    const given = sides.chain((partial) =>
-      fc.tuple(fc.constant(partial), fc.array(completionOf(partial), { minLength: 5 })),
-    );
-    let known = 0;
-    fc.assert(
-      fc.property(value, fc.boolean(), given, (one, permits, [partial, full]) => {
-        const condition = { path: 'left', operator, value: one };
-        const truth = compileTruth(condition, permits)(partial);
-        if (truth === 'unknown') return;
-        known += 1;
-        const { holds } = compileCondition(condition, permits);
-        for (const context of full) expect(holds(context as PolicyContext)).toBe(truth);
-      }),
-      { numRuns: 1000 },
-    );
-    expect(known).toBeGreaterThan(100);
-  });
-});
+describe.each([...operators])(
+  'a condition with the operator %s on a partially known value',
+  (operator) => {
+    it('has a known result only if every completion of the value gives this result', () => {
+      const isPattern = operator === 'matches';
+      const value = isPattern
+        ? pattern
+        : fc.oneof(literal, fc.constant<JsonValue>({ $ref: 'right' }));
+      const given = sides.chain((partial) =>
+        fc.tuple(fc.constant(partial), fc.array(completionOf(partial), { minLength: 5 })),
+      );
+      let known = 0;
+      fc.assert(
+        fc.property(value, fc.boolean(), given, (one, permits, [partial, full]) => {
+          const condition = { path: 'left', operator, value: one };
+          const truth = compileTruth(condition, permits)(partial);
+          if (truth === 'unknown') return;
+          known += 1;
+          const { holds } = compileCondition(condition, permits);
+          for (const context of full) expect(holds(context as PolicyContext)).toBe(truth);
+        }),
+        { numRuns: 1000 },
+      );
+      expect(known).toBeGreaterThan(100);
+    });
+  },
+);

@@ -39,7 +39,7 @@ describe('the verdict on a partially known context', () => {
     expect(unknown).toBeGreaterThan(100);
   });
 
-  it('is the ordinary verdict for a completely known context', () => {
+  it('equals the ordinary verdict if the context is completely known', () => {
     fc.assert(
       fc.property(policies, context, (published, known) => {
         const judged = compileUncertain(published).judge({ known });
@@ -93,7 +93,7 @@ describe('an unknown value', () => {
     expect(outcome.reasonCode).toBeUndefined();
   });
 
-  it('does not change a denial that another rule gives', () => {
+  it('does not change the denial by a rule that does not depend on the value', () => {
     const rules = [rule('deny', pays), rule('require_approval', over(100))];
     expect(judge(rules, amount({ kinds: ['number'] }))).toMatchObject({
       decision: 'deny',
@@ -101,7 +101,7 @@ describe('an unknown value', () => {
     });
   });
 
-  it('makes only the reason unknown if another rule could give the same decision', () => {
+  it('makes only the reason unknown if a rule that depends on the value could give the same decision', () => {
     const large = { ...rule('deny', over(100)), name: 'large', reason: 'test.large' };
     const outcome = judge([large, rule('deny', pays)], amount({ kinds: ['number'] }));
     expect(outcome).toMatchObject({ decision: 'deny', matchedRules: ['p/deny'] });
@@ -113,14 +113,14 @@ describe('an unknown value', () => {
     ['that is neither number nor text', { kinds: ['boolean', 'array'] }, 'allow'],
     ['that may be text', { kinds: ['string'] }, 'unknown'],
   ] as const)(
-    'can have a known result because of its type, for an amount %s',
+    'leads to the expected decision because of its known type: an amount %s',
     (_what, value, decision) => {
       const rules = [rule('allow', pays), rule('deny', over(100))];
       expect(judge(rules, amount(value)).decision).toBe(decision);
     },
   );
 
-  it('for the tool name makes the decision of a policy for one tool unknown', () => {
+  it('makes the decision unknown if the value is the tool name and the policy applies to one tool only', () => {
     const other: PolicyCondition = { path: 'tool.name', operator: '!=', value: 'x' };
     const applies_to = { tools: ['pay'] };
     const scoped = { id: 'p', version: 1, applies_to, rules: [rule('allow', other)] };
