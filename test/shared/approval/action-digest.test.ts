@@ -63,7 +63,7 @@ describe('the digest of an action', () => {
     { args: { ...baseAction.args, extra: null } },
     { mcp: {} },
     { mcp: { request_state: 's' } },
-  ])('changes with %j', (change) => {
+  ])('changes if the action is changed by %j', (change) => {
     expect(digestOf({ ...baseAction, ...change }, 'h')).not.toBe(digestOf(baseAction, 'h'));
   });
 

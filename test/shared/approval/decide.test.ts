@@ -64,27 +64,30 @@ describe('the table of approval states', () => {
     expect(new Set(vectors.map(({ from, action }) => `${from} ${action}`)).size).toBe(72);
   });
 
-  it.each(vectors)('is applied: $name', ({ from, action, to, refused, after }) => {
-    expect(transition(from, action)).toBe(to);
-    const attempt: Change = { approval: { status: from }, action };
-    if (refused !== undefined) {
-      expect(judge(attempt)).toMatchObject({ ok: false, code: refused });
-      return;
-    }
-    const moved = { ok: true, status: to, isFinal: to !== undefined && !isOpen(to) };
-    if (after === undefined) {
-      expect(judge(attempt)).toMatchObject(moved);
-      return;
-    }
-    expect(judge(attempt)).toMatchObject({ ok: false, code: 'approval.precondition_unmet' });
-    expect(judge({ ...attempt, [after]: true })).toMatchObject(moved);
-  });
+  it.each(vectors)(
+    'leads to the listed state or refusal: $name',
+    ({ from, action, to, refused, after }) => {
+      expect(transition(from, action)).toBe(to);
+      const attempt: Change = { approval: { status: from }, action };
+      if (refused !== undefined) {
+        expect(judge(attempt)).toMatchObject({ ok: false, code: refused });
+        return;
+      }
+      const moved = { ok: true, status: to, isFinal: to !== undefined && !isOpen(to) };
+      if (after === undefined) {
+        expect(judge(attempt)).toMatchObject(moved);
+        return;
+      }
+      expect(judge(attempt)).toMatchObject({ ok: false, code: 'approval.precondition_unmet' });
+      expect(judge({ ...attempt, [after]: true })).toMatchObject(moved);
+    },
+  );
 });
 
-describe('the right to decide', () => {
+describe('the right to decide on an approval', () => {
   it.each([
     ['the delegating user', { principal: 'alice', role: 'owner' }],
-    ['the user in another spelling', { principal: ' Alice ', role: 'owner' }],
+    ['the user with a different spelling of the name', { principal: ' Alice ', role: 'owner' }],
     ['the user with invisible characters', { principal: 'al\u200bice\u2060', role: 'owner' }],
     ['the user by e-mail address', { principal: 'ALICE@acme.com', role: 'owner' }],
     ['the agent by its id', { principal: '7', role: 'owner' }],
@@ -92,7 +95,7 @@ describe('the right to decide', () => {
     ['the requester', { principal: 'service-account:sa_1', role: 'owner' }],
     ['a key created by the user', { principal: 'carol', role: 'owner', mintedBy: ['Alice'] }],
     ['a key bound to the agent', { principal: 'svc', role: 'owner', agentId: '7' }],
-  ])('is denied to %s, for every act', (_, decider) => {
+  ])('is denied to %s, whatever the act', (_, decider) => {
     for (const action of approvalActions) {
       expect(judge({ decider, action })).toMatchObject({
         ok: false,
@@ -116,13 +119,16 @@ describe('the right to decide', () => {
     ['admin', 'cfo', false],
     ['owner', 'cfo', true],
     ['approver', '', false],
-  ])('depends on the role: %s decides if %s is required: %s', (role, minRole, may) => {
-    const outcome = judge({ decider: { principal: 'bob', role }, approval: { minRole } });
-    expect(outcome.ok).toBe(may);
-    if (!outcome.ok) expect(outcome.code).toBe('approval.role_insufficient');
-  });
+  ])(
+    'depends on the role: if the role is %s and the required role is %s, the result is %s',
+    (role, minRole, may) => {
+      const outcome = judge({ decider: { principal: 'bob', role }, approval: { minRole } });
+      expect(outcome.ok).toBe(may);
+      if (!outcome.ok) expect(outcome.code).toBe('approval.role_insufficient');
+    },
+  );
 
-  it('is checked before the state is revealed', () => {
+  it('is checked before the state of the approval is revealed', () => {
     const decider = { principal: 'alice', role: 'owner' };
     expect(judge({ decider, approval: { status: 'denied' } })).toMatchObject({
       code: 'approval.self_decision',
@@ -135,40 +141,48 @@ describe('escalation', () => {
     ['approver', 'admin'],
     ['admin', 'owner'],
     ['owner', 'owner'],
-  ])('raises the role from %s to %s and stores who escalated', (minRole, raised) => {
-    const decider = { principal: 'bob', role: 'owner' };
-    expect(judge({ action: 'escalate', decider, approval: { minRole } })).toMatchObject({
-      status: 'escalated',
-      minRole: raised,
-      escalatedBy: 'bob',
-    });
-  });
+  ])(
+    'raises the required role from %s to %s and stores the person who escalated',
+    (minRole, raised) => {
+      const decider = { principal: 'bob', role: 'owner' };
+      expect(judge({ action: 'escalate', decider, approval: { minRole } })).toMatchObject({
+        status: 'escalated',
+        minRole: raised,
+        escalatedBy: 'bob',
+      });
+    },
+  );
 
-  it.each(['approve', 'deny', 'modify'] as const)('excludes the escalator from: %s', (action) => {
-    const escalated = { status: 'escalated', escalatedBy: 'Bob', minRole: 'admin' } as const;
-    const attempt = { action, approval: escalated };
-    const bob = { principal: 'bob', role: 'admin' };
-    expect(judge({ ...attempt, decider: bob })).toMatchObject({ code: 'approval.already_voted' });
-    const carol = { principal: 'carol', role: 'admin' };
-    expect(judge({ ...attempt, decider: carol })).toMatchObject({ ok: true, isFinal: true });
-    const made = { ...carol, mintedBy: ['bob'] };
-    expect(judge({ ...attempt, decider: made })).toMatchObject({ code: 'approval.already_voted' });
-  });
+  it.each(['approve', 'deny', 'modify'] as const)(
+    'excludes the person who escalated from the act %s',
+    (action) => {
+      const escalated = { status: 'escalated', escalatedBy: 'Bob', minRole: 'admin' } as const;
+      const attempt = { action, approval: escalated };
+      const bob = { principal: 'bob', role: 'admin' };
+      expect(judge({ ...attempt, decider: bob })).toMatchObject({ code: 'approval.already_voted' });
+      const carol = { principal: 'carol', role: 'admin' };
+      expect(judge({ ...attempt, decider: carol })).toMatchObject({ ok: true, isFinal: true });
+      const made = { ...carol, mintedBy: ['bob'] };
+      expect(judge({ ...attempt, decider: made })).toMatchObject({
+        code: 'approval.already_voted',
+      });
+    },
+  );
 
-  it('permits the escalator to ask for context', () => {
+  it('permits the person who escalated to request more context', () => {
     const attempt = { approval: { status: 'escalated', escalatedBy: 'bob' } } as const;
     expect(judge({ ...attempt, action: 'request_context' }).ok).toBe(true);
   });
 });
 
 describe('the expiry of an approval', () => {
-  it('takes effect at its time, even if no sweep stored it', () => {
+  it('takes effect at its time, even if no cleanup run has stored the expiry', () => {
     expect(stateAt({ status: 'pending', expiresAtMs: nowMs }, nowMs)).toBe('expired');
     expect(stateAt({ status: 'pending', expiresAtMs: nowMs + 1 }, nowMs)).toBe('pending');
     expect(stateAt({ status: 'approved', expiresAtMs: nowMs - 1 }, nowMs)).toBe('approved');
   });
 
-  it.each(approvalActions)('prevents the act %s', (action) => {
+  it.each(approvalActions)('makes the act %s fail unless this act is expire', (action) => {
     const outcome = judge({ action, approval: { expiresAtMs: nowMs } });
     if (action === 'expire') expect(outcome).toMatchObject({ ok: true, status: 'expired' });
     else expect(outcome).toMatchObject({ ok: false, code: 'approval.transition_invalid' });
@@ -184,7 +198,7 @@ describe('an approval with a quorum of two', () => {
     effectiveDigest,
   });
 
-  it('is pending after the first vote and decided by the second', () => {
+  it('is pending after the first vote, and is decided by the second vote', () => {
     expect(judge(two)).toMatchObject({ ok: true, status: 'pending', votesMissing: 1 });
     expect(judge({ ...two, votes: [vote('carol', 'approve')] })).toMatchObject({
       status: 'approved',
@@ -200,10 +214,10 @@ describe('an approval with a quorum of two', () => {
   });
 
   it.each([
-    ['another key of the voter', { principal: 'bob2', mintedBy: ['bob'] }, {}],
+    ['a second key of the voter', { principal: 'bob2', mintedBy: ['bob'] }, {}],
     ['the creator of the voting key', { principal: 'bob', mintedBy: [] }, { mintedBy: ['bob'] }],
     [
-      'another key of the same creator',
+      'a second key of the same creator',
       { principal: 'ben', mintedBy: ['alex'] },
       { mintedBy: ['ALEX'] },
     ],
@@ -215,7 +229,7 @@ describe('an approval with a quorum of two', () => {
     });
   });
 
-  it('does not count a vote with a role that is no longer sufficient, and accepts a new vote of this person', () => {
+  it('does not count a vote whose role is no longer sufficient, and accepts a new vote by the same person', () => {
     const raised = { approval: { quorum: 2, minRole: 'admin' } } as const;
     const admin = { principal: 'bob', role: 'admin' };
     for (const voter of ['carol', 'bob']) {
@@ -226,7 +240,7 @@ describe('an approval with a quorum of two', () => {
     }
   });
 
-  it('stores the lowest role and the number of the approvers with the grant', () => {
+  it('stores the lowest role among the approvers and their number with the decision', () => {
     const votes = [vote('carol', 'approve')];
     const decider = { principal: 'bob', role: 'owner' };
     expect(judge({ ...two, decider, votes })).toMatchObject({
@@ -236,17 +250,17 @@ describe('an approval with a quorum of two', () => {
     expect(judge({ decider, action: 'deny' })).toMatchObject({ deciders: undefined });
   });
 
-  it('counts one person in two spellings once', () => {
+  it('counts a person only once even if the name is spelled in two ways', () => {
     const votes = [vote('carol', 'approve'), vote('Carol', 'approve')];
     expect(judge({ approval: { quorum: 3 }, votes })).toMatchObject({ votesMissing: 1 });
   });
 
-  it('is denied by one denial, even of a person who had approved', () => {
+  it('is denied by a single denial, even if the same person approved before', () => {
     const votes = [vote('bob', 'approve')];
     expect(judge({ ...two, action: 'deny', votes })).toMatchObject({ status: 'denied' });
   });
 
-  it('needs votes for the same arguments', () => {
+  it('requires that both votes are for the same arguments', () => {
     const modify = { ...two, action: 'modify' } as const;
     expect(judge({ ...modify, votes: [vote('carol', 'approve')] })).toMatchObject({
       votesMissing: 1,
@@ -278,7 +292,7 @@ describe('an approval with a quorum of two', () => {
 describe('the conditions of a decision', () => {
   const asked = (action: ApprovalAction) => [{ principal: 'carol', role: 'approver', action }];
 
-  it('include re-authentication, which is checked in any state', () => {
+  it('include a requested re-authentication, which is checked in any state', () => {
     const attempt: Change = {
       approval: { status: 'context_requested' },
       votes: asked('require_reauth'),
@@ -287,7 +301,7 @@ describe('the conditions of a decision', () => {
     expect(judge({ ...attempt, reauthenticated: true })).toMatchObject({ status: 'approved' });
   });
 
-  it('include the approval of the tool, which is checked in any state', () => {
+  it('include a requested approval of the tool, which is checked in any state', () => {
     const attempt: Change = {
       approval: { status: 'escalated' },
       votes: asked('require_tool_reapproval'),
@@ -297,7 +311,7 @@ describe('the conditions of a decision', () => {
   });
 
   it.each(['modify', 'require_tool_reapproval'] as const)(
-    'exclude the act %s for the approval of a tool',
+    'forbid the act %s on the approval of a tool',
     (action) => {
       expect(judge({ action, approval: { kind: 'tool' } })).toMatchObject({
         code: 'approval.transition_invalid',

@@ -5,7 +5,7 @@ import { decidersSuffice, minimumDeciders } from '../../../shared/vocabulary/dec
 describe('the deciders of a grant', () => {
   const roles = ['approver', 'admin', 'owner'];
 
-  it('satisfy every rule that requires at most their lowest role and their number', () => {
+  it('satisfy every rule that requires no higher role than their lowest role and no more people than their number', () => {
     for (const [have, role] of roles.entries())
       for (const [need, minRole] of roles.entries())
         for (const count of [1, 2, 3])
@@ -15,14 +15,14 @@ describe('the deciders of a grant', () => {
           }
   });
 
-  it('satisfy no rule if they are unknown or their role cannot decide', () => {
+  it('satisfy no rule if they are unknown or their role does not permit decisions', () => {
     expect(decidersSuffice(undefined, { minRole: 'approver', quorum: 1 })).toBe(false);
     expect(decidersSuffice({ role: 'agent', count: 9 }, { minRole: 'agent', quorum: 1 })).toBe(
       false,
     );
   });
 
-  it('are assumed to meet exactly the terms if only the terms are stored', () => {
+  it('are assumed to meet the terms exactly if only the terms are stored', () => {
     expect(minimumDeciders({ minRole: 'admin', quorum: 2 })).toEqual({ role: 'admin', count: 2 });
     expect(minimumDeciders({ minRole: 'developer', quorum: 1 })).toEqual({
       role: 'approver',
@@ -31,12 +31,12 @@ describe('the deciders of a grant', () => {
   });
 });
 
-describe('combining two terms', () => {
+describe('combining the terms of two rules', () => {
   const grant = { uses: 3, ttlSeconds: 600, scope: 'tool' } as const;
   const one = { channels: ['a'], minRole: 'owner', quorum: 1, slaSeconds: 60, grant };
   const other = { channels: ['b', 'a'], minRole: 'admin', quorum: 4 };
 
-  it('takes the higher role, the larger quorum, all channels, and a single call if one of the terms requires a single call', () => {
+  it('takes the higher role, the larger quorum and all channels, and permits a single call if one rule allows no standing grant', () => {
     const both = { channels: ['a', 'b'], minRole: 'owner', quorum: 4, slaSeconds: 60 };
     expect(stricterTerms(one, other)).toEqual(both);
     expect(stricterTerms(other, one)).toEqual({

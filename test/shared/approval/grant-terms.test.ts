@@ -37,9 +37,15 @@ describe('the terms of a standing grant', () => {
     ],
     ['exactly the limits', { ...limits }, limits, limits],
   ];
-  it.each(agreed)('are derived from request and rule: %s', (_name, request, within, terms) => {
-    expect(agreeGrant(request, { limits: within, riskTier: 'high' })).toEqual({ ok: true, terms });
-  });
+  it.each(agreed)(
+    'are derived from the request and the limits of the rules: %s',
+    (_name, request, within, terms) => {
+      expect(agreeGrant(request, { limits: within, riskTier: 'high' })).toEqual({
+        ok: true,
+        terms,
+      });
+    },
+  );
 
   const refused: readonly [string, GrantRequest, GrantLimits | undefined, 'high' | 'critical'][] = [
     ['one use more than the rules allow', { uses: 11 }, limits, 'high'],
@@ -49,14 +55,14 @@ describe('the terms of a standing grant', () => {
     ['any grant for critical risk', { uses: 1 }, limits, 'critical'],
     ['an empty grant for critical risk', {}, limits, 'critical'],
   ];
-  it.each(refused)('are refused: %s', (_name, request, within, riskTier) => {
+  it.each(refused)('are refused if the request is: %s', (_name, request, within, riskTier) => {
     expect(agreeGrant(request, { limits: within, riskTier })).toMatchObject({
       ok: false,
       code: 'approval.grant_refused',
     });
   });
 
-  it('are the narrowest limits of several rules, or none if one rule allows none', () => {
+  it('are limited by the narrowest limits of several rules, or are refused if one rule allows no standing grant', () => {
     const wide = { max_uses: 100, max_ttl_seconds: 86_400, scope: 'tool' } as const;
     expect(jointGrantLimits([wide])).toEqual({ uses: 100, ttlSeconds: 86_400, scope: 'tool' });
     expect(jointGrantLimits([wide, { max_uses: 3, scope: 'tool' }])).toEqual({
@@ -76,7 +82,7 @@ describe('the terms of a standing grant', () => {
   });
 });
 
-describe('the grant of several deciders', () => {
+describe('a grant on which several people decide', () => {
   const judge = (grant: GrantRequest | undefined, votes: readonly Vote[]) =>
     judgeDecision({
       approval: {
@@ -107,21 +113,21 @@ describe('the grant of several deciders', () => {
     grant,
   });
 
-  it('has the narrowest terms that they requested', () => {
+  it('has the narrowest terms that these people requested', () => {
     const outcome = judge({ uses: 3, ttlSeconds: 6_000, scope: 'tool' }, [
       anna({ uses: 9, ttlSeconds: 60, scope: 'action' }),
     ]);
     expect(outcome).toMatchObject({ grant: { uses: 3, ttlSeconds: 60, scope: 'action' } });
   });
 
-  it('is for one call if one of the deciders granted one call', () => {
+  it('is for a single call if one of these people granted a single call', () => {
     for (const outcome of [judge({ uses: 3 }, [anna()]), judge(undefined, [anna(limits)])]) {
       expect(outcome).toMatchObject({ ok: true, status: 'approved' });
       expect(outcome).not.toHaveProperty('grant', expect.anything());
     }
   });
 
-  it('has the first decider’s terms until the second decides', () => {
+  it('has the terms of the first person until the second person decides', () => {
     expect(judge({ uses: 3 }, [])).toMatchObject({
       status: 'pending',
       votesMissing: 1,
@@ -158,7 +164,10 @@ describe('a standing grant', () => {
     ['they allow less time', { grant: { ...grant, ttlSeconds: 599 } }, false],
     ['they allow scope action only', { grant: { ...grant, scope: 'action' } }, false],
   ];
-  it.each(asked)('is compared with the rules when %s: case %#', (_name, now, covers) => {
-    expect(satisfiesTerms(grant, { ...terms, ...now })).toBe(covers);
-  });
+  it.each(asked)(
+    'has the expected result in comparison with the active rules if %s: case %#',
+    (_name, now, covers) => {
+      expect(satisfiesTerms(grant, { ...terms, ...now })).toBe(covers);
+    },
+  );
 });

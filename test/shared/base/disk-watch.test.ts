@@ -24,7 +24,7 @@ it('the disk watch warns once each time the free space falls below a tenth of th
   expect(warnings[0]).toEqual({ folder: '/data', free_bytes: 99, size_bytes: 1_000 });
 });
 
-it('the disk watch probes at most once a second, and reports the last result', async () => {
+it('the disk watch probes the disk at most once a second, and reports the last result in between', async () => {
   let nowMs = 0;
   let probes = 0;
   let isFull = false;

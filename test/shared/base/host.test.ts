@@ -27,7 +27,7 @@ describe('normaliseHost', () => {
     ['[2001:DB8:0:0:0:0:0:1]', '2001:db8::1'],
     ['[::ffff:127.0.0.1]', '127.0.0.1'],
     ['::ffff:a9fe:a9fe', '169.254.169.254'],
-  ])('changes %s to %s', (input, expected) => {
+  ])('normalises the host %s to %s', (input, expected) => {
     expect(normaliseHost(input)).toBe(expected);
   });
 
@@ -72,7 +72,7 @@ describe('normaliseHost', () => {
     );
   });
 
-  it('agrees with the URL parser, so that the judged and the dialled host are the same', () => {
+  it('agrees with the URL parser, so that the checked host is also the host that is connected to', () => {
     fc.assert(
       fc.property(fc.oneof(fc.domain(), fc.ipV4Extended(), fc.ipV6()), (input) => {
         const host = normaliseHost(input);

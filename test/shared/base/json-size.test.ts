@@ -22,20 +22,20 @@ describe('the size of arguments', () => {
   it.each([
     ['members', members(membersMax), members(membersMax + 1), 'args.too_many_members'],
     [
-      'members of nested objects',
+      'members in nested objects',
       `[${members(membersMax / 2)},${members(membersMax / 2)}]`,
       `[${members(membersMax / 2)},${members(membersMax / 2 + 1)}]`,
       'args.too_many_members',
     ],
-    ['values of a list', list(valuesMax), list(valuesMax + 1), 'args.too_many_members'],
+    ['values in a list', list(valuesMax), list(valuesMax + 1), 'args.too_many_members'],
     [
-      'bytes of a name',
+      'bytes in one name',
       `{"${'n'.repeat(nameBytesMax - 2)}":1}`,
       `{"${'n'.repeat(nameBytesMax - 1)}":1}`,
       'args.name_too_long',
     ],
     [
-      'bytes of all names',
+      'bytes in all names together',
       `[${Array(namesBytesMax / 1_024)
         .fill(`{"${'n'.repeat(1_022)}":1}`)
         .join(',')}]`,
@@ -45,24 +45,24 @@ describe('the size of arguments', () => {
       'args.name_too_long',
     ],
     [
-      'numbers of many digits',
+      'numbers with many digits',
       `[${Array(longNumbersMax).fill('1.2345678901234500').join(',')}]`,
       `[${Array(longNumbersMax + 1)
         .fill('1.2345678901234500')
         .join(',')}]`,
       'args.too_many_members',
     ],
-  ])('is limited by %s', (_what, most, more, code) => {
+  ])('is limited by the number of %s', (_what, most, more, code) => {
     expect(codeOf(most)).toBe('accepted');
     expect(codeOf(more)).toBe(code);
   });
 
-  it('is limited even if a name has escapes or spaces around it', () => {
+  it('is limited even if a name contains escapes or is followed by white space', () => {
     expect(codeOf(`{"${'\\u0061'.repeat(nameBytesMax)}" \n\t: 1}`)).toBe('args.name_too_long');
     expect(codeOf(`{"a" : "${'x'.repeat(nameBytesMax * 4)}"}`)).toBe('accepted');
   });
 
-  it('is checked without changing the values of small bodies', () => {
+  it('is checked without changing the parsed values of a body within the limits', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
         const bytes = Buffer.from(JSON.stringify(value));

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { bufferLines, silentLog } from '../../../shared/base/log.ts';
 import { until } from '../../support/base/until.ts';
 
-it('log lines are written together, in order, within a short time', async () => {
+it('log lines are buffered for a short time and then written together in order', async () => {
   const written: string[] = [];
   const gathered = bufferLines({ write: (text) => written.push(text) });
   for (let index = 0; index < 5; index++) gathered.write(`${index}\n`);
@@ -13,14 +13,14 @@ it('log lines are written together, in order, within a short time', async () => 
   expect(written).toEqual(['0\n1\n2\n3\n4\n']);
 });
 
-it('a large amount of log text is written immediately', () => {
+it('log text that fills the buffer is written immediately', () => {
   const written: string[] = [];
   const gathered = bufferLines({ write: (text) => written.push(text) });
   gathered.write('x'.repeat(40_000));
   expect(written).toHaveLength(1);
 });
 
-it('a line longer than the buffer is written alone, after the lines before it', () => {
+it('a log line longer than the buffer is written separately, after the buffered lines', () => {
   const written: string[] = [];
   const gathered = bufferLines({ write: (text) => written.push(text) });
   const lines = ['ä€\u{1f511}\n', 'y'.repeat(100_000), 'last\n'];
@@ -42,7 +42,7 @@ it('the last log line is written when the process exits', () => {
   expect({ stdout, status }).toEqual({ stdout: 'last words', status: 3 });
 });
 
-it('a log line with `err` contains message, stack and cause of the error', () => {
+it('a log line with the field `err` contains the message, stack and cause of the error', () => {
   const log = JSON.stringify(resolve(import.meta.dirname, '../../../shared/base/program-log.ts'));
   const program = `const { programLog } = await import(${log});
     const cause = new Error('the disk is full');
@@ -57,7 +57,7 @@ it('a log line with `err` contains message, stack and cause of the error', () =>
 });
 
 // The compiler is the test (`npm run check`): pino prints an error under another name as `{}`.
-it('the logger’s type accepts errors only under the name `err`', () => {
+it('the type of the logger accepts errors only in the field `err`', () => {
   const thrown: unknown = new Error('thrown');
   const error = new TypeError('typed');
   silentLog.error({ err: thrown, count: 1, ids: ['a'], nested: { deep: null } }, 'fine');

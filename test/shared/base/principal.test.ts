@@ -37,7 +37,7 @@ describe('the normalised form of a principal', () => {
     expect(differing).toEqual([]);
   });
 
-  it('is its own normalised form', () => {
+  it('is unchanged if it is normalised again', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         expect(foldPrincipal(foldPrincipal(text))).toBe(foldPrincipal(text));

@@ -28,7 +28,7 @@ describe('a URL setting without a scheme', () => {
     [controlPlane, 'REDIS_URL', 'redis:6379', 'redis://host:6379'],
     [controlPlane, 'DATABASE_URL', 'localhost:5432/db', 'postgresql://user:password@host:5432/'],
     [cli, 'SALLYPORT_CONTROL_PLANE_URL', 'localhost:8700', 'http://127.0.0.1:8080'],
-  ])('is refused by %s in %s: %s', (program, name, value, example) => {
+  ])('is refused by the program %s: setting %s, value %s', (program, name, value, example) => {
     const message = refusal(program, { [name]: value, SALLYPORT_API_KEY: 'apk_test' });
     expect(message).toMatch(new RegExp(`^sallyport: .*${name}`, 'm'));
     expect(message.split('must begin with')).toHaveLength(2);

@@ -28,13 +28,13 @@ describe('parseSettings', () => {
     });
   });
 
-  it('refuses an unknown name and suggests the nearest known one', () => {
+  it('refuses an unknown setting and suggests the known setting with the most similar name', () => {
     expect(() => read({ SALLYPORT_API_PROT: '1' })).toThrow(
       new SettingsError('SALLYPORT_API_PROT is not a setting. Did you mean SALLYPORT_API_PORT?'),
     );
   });
 
-  it('refuses a REDIS_URL with another scheme, and states the expected form', () => {
+  it('refuses a REDIS_URL with an unsupported scheme, and states the expected form', () => {
     const withRedis = (url: string) =>
       parseSettings(z.object({ REDIS_URL: redisUrl }), {
         env: { REDIS_URL: url },
@@ -46,11 +46,11 @@ describe('parseSettings', () => {
     }
   });
 
-  it('accepts a setting of the other program', () => {
+  it('accepts a setting that only the other Sallyport program uses', () => {
     expect(read({ SALLYPORT_PROXY_PORT: '1' }).SALLYPORT_API_PORT).toBe(8080);
   });
 
-  it('ignores the variables that Kubernetes sets for services, and no others', () => {
+  it('ignores unknown variables only if Kubernetes sets them for services', () => {
     const service = {
       SALLYPORT_API_SERVICE_HOST: '10.0.0.1',
       SALLYPORT_API_SERVICE_PORT: '80',
@@ -79,7 +79,7 @@ describe('parseSettings', () => {
     }
   });
 
-  it('reads a secret from the file in its _FILE setting', () => {
+  it('reads a secret from the file named in its _FILE setting', () => {
     const settings = read(
       { SALLYPORT_MASTER_KEY_FILE: '/run/key' },
       (path) => `${path} holds it\n`,
@@ -87,7 +87,7 @@ describe('parseSettings', () => {
     expect(settings.SALLYPORT_MASTER_KEY).toBe('/run/key holds it');
   });
 
-  it('refuses a secret that is given twice, and a file that cannot be read', () => {
+  it('refuses a secret that is set both directly and by file, and a file that cannot be read', () => {
     expect(() => read({ SALLYPORT_MASTER_KEY: 'a', SALLYPORT_MASTER_KEY_FILE: 'b' })).toThrow(
       /not both/,
     );

@@ -17,7 +17,7 @@ function codeOf(input: string | Uint8Array, limits = {}): string {
 }
 
 describe('strict JSON', () => {
-  it('accepts JSON text with the same result as JSON.parse', () => {
+  it('parses valid JSON text with the same result as JSON.parse', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const text = JSON.stringify(value);
@@ -84,7 +84,7 @@ describe('strict JSON', () => {
 describe('strict JSON refuses', () => {
   it.each([
     ['a duplicate key', '{"a":1,"a":1}'],
-    ['a duplicate key of which one is escaped', '{"a":1,"\\u0061":2}'],
+    ['a duplicate key, once plain and once escaped', '{"a":1,"\\u0061":2}'],
     ['a duplicate key in a nested object', '{"x":[[{"y":{"a":1,"b":2,"a":3}}]]}'],
     ['a duplicate __proto__', '{"__proto__":1,"__proto__":2}'],
     ['a duplicate empty key', '{"":1,"":2}'],
@@ -110,7 +110,7 @@ describe('strict JSON refuses', () => {
     expect(codeOf(`{"a":[${text}]}`)).toBe('args.number_unsafe');
   });
 
-  it('a number that a double cannot represent, unless rounding is requested', () => {
+  it('a number that a double cannot represent, unless the caller requests rounding', () => {
     expect(parseStrictJson(bytes('18446744073709551615'), { numbers: 'rounded' })).toBe(2 ** 64);
   });
 
@@ -173,7 +173,7 @@ describe('strict JSON refuses', () => {
     expect(codeOf('{"a":'.repeat(1 << 18))).toBe('args.too_deep');
   });
 
-  it('megabytes of hostile text in linear time', () => {
+  it('megabytes of hostile text, in linear time', () => {
     const started = processorMs();
     codeOf(`[${'9'.repeat(1 << 20)}]`);
     codeOf(`[0.${'0'.repeat(1 << 20)}1]`);
@@ -183,7 +183,7 @@ describe('strict JSON refuses', () => {
     expect(processorMs() - started).toBeLessThan(5_000);
   });
 
-  it('any invalid bytes with no other error than its own', () => {
+  it('any invalid bytes, and throws only its own type of error', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (input) => {
         codeOf(input);

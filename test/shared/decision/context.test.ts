@@ -48,12 +48,12 @@ describe('the policy context', () => {
     expect(context.agent).toMatchObject({ goal: 'support' });
   });
 
-  it('contains no record of another user', () => {
+  it('contains the directory record of no user except the user of the action', () => {
     const state = { ...baseState, user: { id: 'bob', role: 'admin' } };
     expect(buildContext(baseAction, state).user).toEqual({ id: 'alice' });
   });
 
-  it('contains nothing of a passport that does not verify', () => {
+  it('contains no data from a passport that does not verify', () => {
     const passport = { form: 'signature_invalid', detail: 'x' } as const;
     expect(buildContext(baseAction, { ...baseState, passport })).not.toHaveProperty('passport');
   });
@@ -73,17 +73,17 @@ describe('a resource', () => {
     ['secret/keys:/public/x', { id: 'secret/keys:/public/x' }],
     ['%2Fsecret:/public/x', { id: '%2Fsecret:/public/x' }],
     ['\\\\secret:/public/x', { id: '\\\\secret:/public/x' }],
-  ])('is parsed: %j as %j', (resource, parsed) => {
+  ])('is parsed: %j becomes %j', (resource, parsed) => {
     expect(parseResource(resource)).toEqual(parsed);
   });
 
-  it('of type customer names its customer', () => {
+  it('has the customer id of its own id if it is of type customer', () => {
     expect(resourceOf({ resource: 'customer:cus_9', args: {} })).toMatchObject({
       customer_id: 'cus_9',
     });
   });
 
-  it('names no customer if its customer differs from that of the arguments', () => {
+  it('has no customer id if its customer differs from the customer in the arguments', () => {
     const resource = resourceOf({ resource: 'customer:cus_9', args: { customer_id: 'cus_1' } });
     expect(resource).not.toHaveProperty('customer_id');
   });
@@ -94,19 +94,19 @@ describe('a resource', () => {
     '["cus_9"]',
     '[["cus_9"]]',
     'true',
-  ])('names no customer if the customer argument has another type: %s', (text) => {
+  ])('has no customer id if the customer argument is neither a string nor a number: %s', (text) => {
     const args = { customer_id: JSON.parse(text) };
     const resource = resourceOf({ resource: 'customer:cus_9', args });
     expect(resource).not.toHaveProperty('customer_id');
   });
 
-  it('matches a customer argument that is a number', () => {
+  it('has a customer id if the customer argument is the same id as a number', () => {
     expect(resourceOf({ resource: 'customer:12', args: { customer_id: 12 } })).toMatchObject({
       customer_id: '12',
     });
   });
 
-  it('does not read a customer from a prototype', () => {
+  it('has no customer id if the customer argument comes from a prototype', () => {
     const args = JSON.parse('{"__proto__": {"customer_id": "cus_1"}}');
     expect(resourceOf({ args })).not.toHaveProperty('customer_id');
   });

@@ -103,7 +103,7 @@ function judge(vector: DecisionVector) {
 describe('the stages of a decision', () => {
   const vectors = loadVectors<DecisionVector>('decision/stages.yaml');
 
-  it.each(vectors)('result in the expected verdict: $name', (vector) => {
+  it.each(vectors)('lead to the expected verdict: $name', (vector) => {
     const verdict = judge(vector);
     expect([verdict.decision, verdict.reasonCode]).toEqual(vector.gives);
     expect(verdict.enforced).toBe(vector.enforced ?? true);
@@ -113,7 +113,7 @@ describe('the stages of a decision', () => {
     if (vector.durable !== undefined) expect(claim).toMatchObject({ durable: vector.durable });
   });
 
-  it.each(vectors)('have a next step for every denial: $name', (vector) => {
+  it.each(vectors)('give at least one next step for every denial: $name', (vector) => {
     const verdict = judge(vector);
     expect(verdict.summary).not.toBe('');
     const isRefusal = verdict.decision !== 'allow' && vector.policies !== 'warn';
@@ -135,7 +135,7 @@ describe('the effects of a verdict', () => {
     expect(verdict.passportJti).toBe(jti);
   });
 
-  it('are empty for a passport that is known to be claimed, and the verdict is a replay', () => {
+  it('are empty if the passport is known to be claimed already; the verdict then reports a replay', () => {
     const taken = { ...baseState, passport: signedPassport({}, { use: 'replayed' }) } as const;
     expect(decide(baseAction, taken, nowMs)).toMatchObject({
       decision: 'deny',
@@ -152,7 +152,7 @@ describe('the effects of a verdict', () => {
     ]);
   });
 
-  it('include no approval for arguments that JSON cannot represent', () => {
+  it('include no approval if JSON cannot represent the arguments', () => {
     const action = { ...baseAction, args: { note: '\ud800' } };
     const approval = {
       approvalId: 1,
@@ -171,7 +171,7 @@ describe('the effects of a verdict', () => {
 });
 
 describe('a verdict', () => {
-  it('contains the hashes and the risk on which it depends', () => {
+  it('contains the hashes and the risk tier on which the verdict depends', () => {
     const verdict = decide(baseAction, baseState, nowMs);
     expect(verdict).toMatchObject({
       riskTier: 'medium',
@@ -182,14 +182,14 @@ describe('a verdict', () => {
     expect(verdict.policyHash).toMatch(/^sha256:/);
   });
 
-  it('has the risk of the passport for an unknown tool, and medium risk without a passport', () => {
+  it('has the risk tier of the passport if the tool is unknown, and medium risk if there is no passport either', () => {
     const state = { ...baseState, tool: undefined };
     const passport = signedPassport({ risk_tier: 'critical' });
     expect(decide(baseAction, { ...state, passport }, nowMs).riskTier).toBe('critical');
     expect(decide(baseAction, state, nowMs).riskTier).toBe('medium');
   });
 
-  it('contains the reason of a kill switch', () => {
+  it('contains the reason of the kill switch that caused a denial', () => {
     const killSwitch = { id: 'k', kind: 'block_tool', reason: 'incident 12' } as const;
     const verdict = decide(baseAction, { ...baseState, killSwitches: [killSwitch] }, nowMs);
     expect(verdict.summary).toContain('incident 12');
@@ -207,7 +207,7 @@ describe('a verdict', () => {
   });
 });
 
-describe('the modes', () => {
+describe('the enforcement modes', () => {
   const anyMode = fc.constantFrom(...modes);
   const anyDecision = fc.constantFrom(...decisions);
   const forced = fc.array(
@@ -241,7 +241,7 @@ describe('the modes', () => {
     );
   });
 
-  it('let a call proceed in every looser mode if the call proceeds in a stricter one', () => {
+  it('let a call proceed in every looser mode if the call proceeds in a stricter mode', () => {
     fc.assert(
       fc.property(anyMode, anyMode, anyDecision, fc.boolean(), (one, other, given, signed) => {
         const [looser, tighter] = rank(one) <= rank(other) ? [one, other] : [other, one];
@@ -263,7 +263,7 @@ describe('the modes', () => {
     );
   });
 
-  it('are all subject to an armed kill switch', () => {
+  it('do not let a call proceed if an armed kill switch blocks the call', () => {
     for (const mode of modes) {
       const state: DecisionState = {
         ...baseState,

@@ -100,7 +100,7 @@ describe('the event of a decision', () => {
     upstream: { binding: 'pay', credential_id: 'c', host: 'pay.example', method: 'POST' },
   };
 
-  it('has fixed bytes at the control plane', () => {
+  it('has the expected bytes if the control plane writes the event', () => {
     expect(sealedText(decisionEvent(decided, clock).event)).toBe(
       '{"agent_id":"7","chain_id":"agent:7","data":{"answer_kept":true,"approval_id":9,' +
         '"args_digest":"<digest>","args_kept_digest":"<digest>",' +
@@ -120,7 +120,7 @@ describe('the event of a decision', () => {
     );
   });
 
-  it('has fixed bytes at a sidecar', () => {
+  it('has the expected bytes if a sidecar writes the event', () => {
     const record = decisionRecord(
       { action, verdict, facts, approvalId: 9, usageRun: 'run_1', setting },
       { identity, clock },
@@ -163,7 +163,7 @@ describe('the event of a decision', () => {
     );
   });
 
-  it('needs no sorting before it is sealed', () => {
+  it('already has its members in canonical order before it is sealed', () => {
     const control = decisionEvent(decided, clock).event;
     const sidecar = decisionRecord(
       { action, verdict, facts, usageRun: 'run_1' },

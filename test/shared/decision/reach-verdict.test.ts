@@ -107,7 +107,7 @@ describe('reachVerdict', () => {
     expect(steps).toEqual(['decide', 'claim', 'decide']);
   });
 
-  it('releases the count and decides again if another caller consumed the grant', async () => {
+  it('releases the counted call and decides again if another caller already consumed the grant', async () => {
     const { point, steps, calls } = pointWith(asking, { spend: async () => false });
     const input = { action: baseAction, passport: boundPassport() };
     const { verdict } = await reachVerdict(input, point);
@@ -116,7 +116,7 @@ describe('reachVerdict', () => {
     expect(calls()).toBe(0);
   });
 
-  it('releases the count if the grant cannot be consumed', async () => {
+  it('releases the counted call if consuming the grant fails with an error', async () => {
     const spend = () => Promise.reject(new Error('no database'));
     const { point, calls } = pointWith(asking, { spend });
     const input = { action: baseAction, passport: boundPassport() };
@@ -146,7 +146,7 @@ describe('reachByStandingGrant', () => {
     expect(calls).toBe(1);
   });
 
-  it('tries the next grant if another caller consumed the last use', async () => {
+  it('tries the next grant if another caller consumed the last use of a grant', async () => {
     const spend = async (approvalId: number) => approvalId === 2;
     const { granted, calls, spent } = await tryGrants([standing(1), standing(2)], { spend });
     expect(granted?.verdict.decision).toBe('allow');

@@ -33,12 +33,12 @@ describe('unknown usage', () => {
     expect(ask({ amount: 50 }, nowMs, unknown).reasonCode).toBe('usage.unknown');
   });
 
-  it('does not change the reason of another denial', () => {
+  it('does not change the reason if a rule that does not depend on usage denies', () => {
     const { ask } = decider(policy([rule('deny'), rule('allow', usage('calls_1h', '<', 5))]));
     expect(ask({}, nowMs, unknown)).toMatchObject({ decision: 'deny', reasonCode: 'test.r0' });
   });
 
-  it('causes no denial for a policy in monitor or warn', () => {
+  it('causes no denial if the policy that depends on usage is in mode monitor or warn', () => {
     for (const mode of ['monitor', 'warn'] as const) {
       const { ask } = decider(
         policy([rule('allow')]),
@@ -48,15 +48,15 @@ describe('unknown usage', () => {
     }
   });
 
-  it('has no effect if another alternative of the rule is true', () => {
+  it('has no effect if a different alternative of the same rule is true', () => {
     const any = { any: [isTool, usage('calls_1h', '<', 5)] };
     const { ask } = decider(policy([{ decision: 'allow', when: any }]));
     expect(ask({}, nowMs, unknown).decision).toBe('allow');
   });
 });
 
-describe('usage is counted', () => {
-  it('for tools that a budget names, and for agents to which this budget applies', () => {
+describe('the usage counters', () => {
+  it('exist for the tools that a budget names and the agents to which this budget applies', () => {
     const { policies } = decider(
       policy(
         [
@@ -73,13 +73,13 @@ describe('usage is counted', () => {
     expect(policies.usage.needsOf('mcp.payments.list', '7')).toBeUndefined();
   });
 
-  it('for no tool without a budget', () => {
+  it('do not exist for tools without a budget', () => {
     const { policies, ask } = decider(policy([rule('allow')]));
     expect(policies.usage.isEmpty).toBe(true);
     expect(ask().effects).toEqual([]);
   });
 
-  it('for tools that match a glob', () => {
+  it('exist for all tools that match the glob of a budget', () => {
     const any = { all: [usage('calls_1h', '<', 5)] };
     const { policies } = decider(
       policy([{ decision: 'allow', when: any }], { applies_to: { tools: ['mcp.payments.*'] } }),
@@ -101,7 +101,7 @@ describe('reaching a verdict with usage', () => {
     return { decideWith, count, spend, claim: async () => 'claimed' as const };
   }
 
-  it('counts the call once for a passport that is claimed, and not for a used passport', async () => {
+  it('counts a call if the passport is claimed, but not if the passport was already used', async () => {
     const book = new UsageBook();
     const at = point(book, async () => true);
     const reached = await Promise.all(

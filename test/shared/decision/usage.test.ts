@@ -13,7 +13,7 @@ describe('a budget of calls in a policy', () => {
     expect(decisions).toEqual(['allow', 'allow', 'allow', 'deny', 'deny']);
   });
 
-  it('is reported with its reset time in next steps and details, and resets at that time', () => {
+  it('is reported with its reset time in the next steps and the details, and resets at this time', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 2))]));
     ask({}, nowMs);
     ask({}, nowMs + 5 * minuteMs);
@@ -28,7 +28,7 @@ describe('a budget of calls in a policy', () => {
     expect(ask({}, resetsAtMs).decision).toBe('allow');
   });
 
-  it('in a deny rule results in the reason of that rule, with the reset time', () => {
+  it('results in the reason of the deny rule that contains the budget, with the reset time', () => {
     const { ask } = decider(policy([rule('allow'), rule('deny', usage('calls_24h', '>=', 1))]));
     expect(ask().decision).toBe('allow');
     expect(ask()).toMatchObject({
@@ -38,7 +38,7 @@ describe('a budget of calls in a policy', () => {
     });
   });
 
-  it('can require an approval for further calls, which are not counted before they are approved', () => {
+  it('can require an approval for further calls; these calls are not counted before they are approved', () => {
     const { ask } = decider(
       policy([rule('allow'), rule('require_approval', usage('calls_1h', '>=', 1))]),
     );
@@ -50,7 +50,7 @@ describe('a budget of calls in a policy', () => {
     expect(effectIn(waiting, 'open_approval')).toBeDefined();
   });
 
-  it('is not the reported reason if another rule denies', () => {
+  it('is not the reported reason if a rule without a budget denies', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 1)), rule('deny')]));
     expect(ask()).toMatchObject({ decision: 'deny', reasonCode: 'test.r1', resetsAtMs: undefined });
   });
@@ -65,7 +65,7 @@ describe('a budget of calls in a policy', () => {
     expect(ask({}, nowMs).decision).toBe('deny');
   });
 
-  it('of a policy in monitor is counted and observed, and has no effect', () => {
+  it('is counted and reported as observed, but has no effect, if the policy is in mode monitor', () => {
     const { ask } = decider(
       policy([rule('allow')]),
       policy([rule('deny', usage('calls_1h', '>=', 1))], { id: 'watch', mode: 'monitor' }),
@@ -77,7 +77,7 @@ describe('a budget of calls in a policy', () => {
     });
   });
 
-  it('can be compared with another value of the context', () => {
+  it('can be limited by a value from the context', () => {
     const limit = { path: 'usage.calls_1h', operator: '<', value: { $ref: 'args.limit' } } as const;
     const { ask } = decider(policy([rule('allow', limit)]));
     expect([1, 2, 3].map(() => ask({ limit: 2 }).decision)).toEqual(['allow', 'allow', 'deny']);
@@ -109,7 +109,7 @@ describe('a budget of a sum in a policy', () => {
   });
 
   it.each(['20 EUR', '1e1', null, [5], { value: 5 }])(
-    'allows no call whose value %j cannot be counted',
+    'allows no call with the value %j, which cannot be counted',
     (amount) => {
       expect(decider(budget).ask({ amount })).toMatchObject({
         decision: 'deny',
@@ -118,7 +118,7 @@ describe('a budget of a sum in a policy', () => {
     },
   );
 
-  it('in a deny rule, once exceeded, also denies values that cannot be counted', () => {
+  it('also denies values that cannot be counted if it is part of a deny rule and is exceeded', () => {
     const { ask } = decider(
       policy([rule('allow'), rule('deny', usage('sum_24h.amount', '>', 100))]),
     );
@@ -141,7 +141,7 @@ describe('a budget of a sum in a policy', () => {
     ]);
   });
 
-  it('distinguishes paths of which one is a prefix of the other', () => {
+  it('has separate sums for two paths even if one path is a prefix of the other', () => {
     const { ask } = decider(
       policy([
         rule('allow'),

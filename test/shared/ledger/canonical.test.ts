@@ -64,7 +64,7 @@ describe('the canonical text of an event', () => {
     );
   });
 
-  it('is equal for members in any order', () => {
+  it('is the same for any order of the members', () => {
     const shuffled = Object.fromEntries(
       Object.entries(event).reverse(),
     ) as unknown as EvidenceEvent;
@@ -73,7 +73,7 @@ describe('the canonical text of an event', () => {
     expect(canonicalEvent(nested, place)).toContain('{"a":{"b":null,"y":[{"c":2,"d":1}]},"z":1}');
   });
 
-  it('has integer-like keys in the order of JCS, not in that of the JavaScript engine', () => {
+  it('has integer-like keys in JCS order, not in the order of the JavaScript engine', () => {
     const data = { 9: 'nine', 10: 'ten', a: 1 };
     expect(canonicalEvent({ ...event, data }, place)).toContain('{"10":"ten","9":"nine","a":1}');
   });
@@ -89,7 +89,7 @@ describe('the canonical text of an event', () => {
     expect(new Set(texts).size).toBe(texts.length);
   });
 
-  it('cannot imitate another position with text in the event', () => {
+  it('cannot contain a forged position, even if a field of the event contains JSON syntax', () => {
     const forged = {
       ...event,
       occurred_at: '","position":43,"x":"',

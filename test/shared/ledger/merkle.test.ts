@@ -39,7 +39,7 @@ const flip = (buffer: Buffer) =>
   Buffer.from(buffer.map((byte, at) => (at === 7 ? byte ^ 1 : byte)));
 
 describe('the Merkle tree', () => {
-  it('has the roots and the proof of the published vectors', () => {
+  it('has the roots and the inclusion proof of the published test vectors', () => {
     const leaves = ['a', 'b', 'c'].map((text) => leafHash(Buffer.from(text)));
     expect(emptyRoot.toString('hex')).toBe(
       'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
@@ -60,7 +60,7 @@ describe('the Merkle tree', () => {
     expect(leafOf(`sha256:${'00'.repeat(32)}`)).toEqual(leafHash(Buffer.alloc(32)));
   });
 
-  it('has the root of RFC 6962 at every size, leaf by leaf', () => {
+  it('has the root defined by RFC 6962 after each appended leaf', () => {
     const leaves = leavesOf(130);
     const frontier = new Frontier();
     for (const [index, leaf] of leaves.entries()) {
@@ -79,7 +79,7 @@ describe('the Merkle tree', () => {
     expect(() => new Frontier(0, stored.roots)).toThrow(TypeError);
   });
 
-  it('has sizes beyond 32 bits', () => {
+  it('can have a size of more than 32 bits', () => {
     const size = 2 ** 40 - 1;
     const roots = leavesOf(40);
     const frontier = new Frontier(size, roots);
@@ -90,7 +90,7 @@ describe('the Merkle tree', () => {
 });
 
 describe('an inclusion proof', () => {
-  it('verifies for its own leaf in trees of every size, and for no other leaf', () => {
+  it('verifies only for its own leaf, in trees of every size', () => {
     for (let size = 1; size <= 40; size++) {
       const leaves = leavesOf(size);
       const root = treeHash(leaves);
@@ -109,7 +109,7 @@ describe('an inclusion proof', () => {
   });
 
   it.each([-1, 0.5, Number.NaN, 2 ** 60])(
-    'is rejected for leaf %d of a tree with one leaf',
+    'is rejected for the leaf index %d in a tree with one leaf',
     (index) => {
       const [leaf = emptyRoot] = leavesOf(1);
       expect(verifyInclusion({ leaf, index, size: 1, root: leaf }, [])).toBe(false);
@@ -118,7 +118,7 @@ describe('an inclusion proof', () => {
 });
 
 describe('a consistency proof', () => {
-  it('verifies for every earlier size of its tree, and for no other tree', () => {
+  it('verifies between its tree and every earlier size of this tree, but not with a different root', () => {
     for (let size = 1; size <= 32; size++) {
       const leaves = leavesOf(size);
       const root = treeHash(leaves);

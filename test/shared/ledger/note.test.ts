@@ -36,7 +36,7 @@ const tree = new Frontier();
 for (const leaf of leaves) tree.append(leaf);
 
 describe('a checkpoint', () => {
-  it('has the bytes that other implementations sign', () => {
+  it('has the same bytes as in other implementations', () => {
     expect(vkeyOf(origin, key.publicJwk)).toBe(vkey);
     expect(signCheckpoint({ origin, size: 3, root: tree.root() }, key)).toBe(note);
     const proof = [Buffer.from('sTeYX/SE+2ANuTEHx3sDZcgNePW0Kd7Q/Zc2HQd5mes=', 'base64')];
@@ -44,7 +44,7 @@ describe('a checkpoint', () => {
     expect(verifyInclusion({ leaf, index: 2, size: 3, root: tree.root() }, proof)).toBe(true);
   });
 
-  it('opens with the key that signed it, for its own ledger only', () => {
+  it('can be opened with the key that signed the checkpoint, and only for its own ledger', () => {
     const other = generateSigningKey().publicJwk;
     const opened = openCheckpoint(note, [other, key.publicJwk], origin);
     expect(opened).toEqual({
@@ -57,7 +57,7 @@ describe('a checkpoint', () => {
     expect(openCheckpoint(note, [key.publicJwk], 'gateway.example/t/2')).toBeUndefined();
   });
 
-  it('does not open after the change of any byte', () => {
+  it('cannot be opened if any byte was changed', () => {
     for (let at = 0; at < note.length; at++) {
       const changed = `${note.slice(0, at)}${note[at] === 'A' ? 'B' : 'A'}${note.slice(at + 1)}`;
       expect(openCheckpoint(changed, [key.publicJwk], origin), `byte ${at}`).toBeUndefined();
@@ -114,7 +114,7 @@ describe('a note', () => {
     expect(openNote(`${note}${false_}\n`, [parseVkey(vkey)])).toBeDefined();
   });
 
-  it('does not accept a cosignature as the ledger’s signature, nor the ledger’s signature as a cosignature', () => {
+  it('is rejected if a cosignature replaces the ledger’s signature, or the ledger’s signature replaces a cosignature', () => {
     const asLog = parseVkey(vkeyOf(name, witness.publicJwk));
     const cosigned = `${note}${cosign(text, { name, key: witness, timeSeconds: 1 })}\n`;
     expect(openNote(cosigned, [asLog])).toBeUndefined();
@@ -133,7 +133,7 @@ describe('a note', () => {
     expect(parseNote(broken)).toBeUndefined();
   });
 
-  it('has verifier keys that contain a hash of name and key', () => {
+  it('has verifier keys that contain a hash of the name and the key', () => {
     expect(parseVkey(vkey).keyHash).toEqual(
       hash(
         'sha256',

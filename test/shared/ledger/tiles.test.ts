@@ -44,7 +44,7 @@ function rootFromLeaves({ start, end }: LeafRange): Buffer {
 const size = fc.integer({ min: 1, max: leaves.length });
 
 describe('the root of a subtree computed from tiles', () => {
-  it('equals the root computed from leaves, for every step of every proof', () => {
+  it('equals the root computed from the leaves, for every subtree that a proof needs', () => {
     const anywhere = fc.record({ size, at: fc.nat() });
     fc.assert(
       fc.property(anywhere, ({ size: total, at }) => {
@@ -61,7 +61,7 @@ describe('the root of a subtree computed from tiles', () => {
     );
   });
 
-  it('needs only hashes of stored tiles, fewer than one tile for each level and full subtree', () => {
+  it('needs only hashes from stored tiles, and for each subtree fewer hashes than a full tile contains', () => {
     fc.assert(
       fc.property(size, (total) => {
         for (const span of spansOf({ start: 0, end: total })) {
@@ -72,7 +72,7 @@ describe('the root of a subtree computed from tiles', () => {
     );
   });
 
-  it('needs a few hundred hashes for two billion leaves', () => {
+  it('needs few hashes even for two billion leaves', () => {
     const total = 2_000_000_000;
     const ranges = [...inclusionRanges(1_234_567_890, total), { start: 0, end: total }];
     const hashes = ranges.flatMap(spansOf).map(({ start, end }) => end - start);
@@ -87,13 +87,13 @@ describe('the path of a tile', () => {
     [999, '999'],
     [1_000, 'x001/000'],
     [1_234_067, 'x001/x234/067'],
-  ])('of index %i is %s', (index, path) => {
+  ])('has the expected form: the path of tile %i is %s', (index, path) => {
     expect(tilePath(index)).toBe(path);
     expect(parseTilePath(path)).toEqual({ index, width: 256 });
     expect(parseTilePath(`${path}.p/3`)).toEqual({ index, width: 3 });
   });
 
-  it('is parsed to its index, for every index', () => {
+  it('can be parsed back to the tile index, for every index', () => {
     fc.assert(
       fc.property(
         fc.nat({ max: 999_999_999_999 }),
@@ -123,7 +123,7 @@ describe('the path of a tile', () => {
     '000\n',
     '٠٠٠',
     '-01',
-  ])('is rejected: %j', (path) => {
+  ])('is rejected if it is malformed: %j', (path) => {
     expect(parseTilePath(path)).toBeUndefined();
   });
 });

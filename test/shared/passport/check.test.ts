@@ -25,7 +25,7 @@ describe('checking a passport', () => {
     },
   );
 
-  it('reports the agent’s capabilities as the cause if the tool is not among them', () => {
+  it('reports the capabilities of the agent as the cause if they do not cover the tool', () => {
     const passport = signedPassport({ allowed_tools: ['payments.*'] });
     const action = { ...baseAction, tool: 'mcp.crm.lookup' };
     const target = { tenantId: 'acme', audience: 'gateway://agents', nowMs, action };
@@ -37,7 +37,7 @@ describe('checking a passport', () => {
     expect(messageWith(['**'])).toBe('The passport covers payments.*, not mcp.crm.lookup.');
   });
 
-  it('without an action checks only the passport itself', () => {
+  it('checks only the passport itself if no action is given', () => {
     const passport = signedPassport({
       sub: '99',
       allowed_tools: [],
@@ -57,7 +57,7 @@ describe('checking a passport', () => {
     },
   );
 
-  it('reports an invalid time in a passport without throwing an exception', () => {
+  it('reports an out-of-range time in a passport without throwing an exception', () => {
     const passport = signedPassport({ exp: Number.MAX_SAFE_INTEGER, nbf: Number.MAX_SAFE_INTEGER });
     expect(passportFailures(passport, { tenantId: 'acme', nowMs })).toMatchObject([
       { reason_code: 'passport.not_yet_valid' },

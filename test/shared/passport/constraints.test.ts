@@ -29,11 +29,11 @@ describe('the constraints of a passport', () => {
     },
   );
 
-  it('have no digest for arguments that JSON cannot represent', () => {
+  it('cannot include a digest of arguments that JSON cannot represent', () => {
     expect(argsDigest({ a: '\ud800' })).toBeUndefined();
   });
 
-  it('treat names such as constructor as data', () => {
+  it('treat argument names such as __proto__ as data', () => {
     const args = JSON.parse('{"__proto__": {"amount": 900}, "amount": 1}') as JsonObject;
     const failure = firstPassportFailure(
       signedPassport({ resource_constraints: { max_amount: 10 } }),
@@ -48,16 +48,19 @@ describe('the permitted recipients of a passport', () => {
 
   it.each(
     loadVectors<{ name: string; args: JsonObject; inside: boolean }>('passport/recipients.yaml'),
-  )('include the recipients of the call, or not: $name, $inside', ({ args, inside }) => {
-    expect(externalRecipient(args, allowed) === undefined).toBe(inside);
-  });
+  )(
+    'have the expected result for the recipients of a call: $name, permitted: $inside',
+    ({ args, inside }) => {
+      expect(externalRecipient(args, allowed) === undefined).toBe(inside);
+    },
+  );
 
-  it('include nobody for a malformed domain', () => {
+  it('include no recipient if the permitted domain is malformed', () => {
     expect(externalRecipient({ to: 'a@b' }, ['b', '', '*', '*.', 'a@b.com'])).toBe('a@b');
     expect(externalRecipient({ to: 'a@acme.com' }, ['*', '**.com', '*.com/'])).toBe('a@acme.com');
   });
 
-  it('are checked in linear time for a hostile address', () => {
+  it('are checked in linear time even for a hostile address', () => {
     const before = processorMs();
     for (const part of ['a.', ' ', '<', '"a" ', 'a-']) {
       expect(externalRecipient({ to: `${part.repeat(100_000)}@x` }, allowed)).toBeDefined();

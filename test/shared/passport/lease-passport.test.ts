@@ -11,17 +11,20 @@ import { baseClaims, nowMs } from '../fixtures.ts';
 const lease = { ...baseClaims, lease_size: 3 };
 
 describe('a lease', () => {
-  it('has a jti for each use, which contains the jti of the lease', () => {
+  it('has a separate jti for each use; each contains the jti of the lease', () => {
     const uses = [0, 1, 2].map((n) => leasePassport(lease, n).jti);
     expect(uses).toEqual([0, 1, 2].map((n) => `${lease.jti}.${n}`));
     expect(uses.map(revocationId)).toEqual([lease.jti, lease.jti, lease.jti]);
   });
 
-  it.each([3, -1, 0.5, Number.NaN, 2 ** 53])('of three uses has no use number %s', (n) => {
-    expect(() => leasePassport(lease, n)).toThrow(
-      expect.objectContaining({ code: 'passport.lease_exhausted' }),
-    );
-  });
+  it.each([3, -1, 0.5, Number.NaN, 2 ** 53])(
+    'has no use with the number %s if it allows three uses',
+    (n) => {
+      expect(() => leasePassport(lease, n)).toThrow(
+        expect.objectContaining({ code: 'passport.lease_exhausted' }),
+      );
+    },
+  );
 
   it('is the only kind of passport with numbered uses', () => {
     expect(() => leasePassport(baseClaims, 0)).toThrow(
@@ -29,7 +32,7 @@ describe('a lease', () => {
     );
   });
 
-  it('is revoked with all of its uses, but no other passport is revoked', () => {
+  it('is revoked together with all of its uses, but without any other passport', () => {
     const revoked = new Set([lease.jti]);
     expect(isRevoked(`${lease.jti}.2`, revoked)).toBe(true);
     expect(isRevoked(lease.jti, revoked)).toBe(true);
@@ -37,27 +40,27 @@ describe('a lease', () => {
     expect(isRevoked('pp_other', revoked)).toBe(false);
   });
 
-  it('can have a single use revoked', () => {
+  it('allows the revocation of a single use', () => {
     const revoked = new Set([`${lease.jti}.1`]);
     expect(isRevoked(`${lease.jti}.1`, revoked)).toBe(true);
     expect(isRevoked(`${lease.jti}.2`, revoked)).toBe(false);
   });
 });
 
-describe('single use across a loss of claims', () => {
-  it('is not guaranteed for a passport that was issued before the epoch', () => {
+describe('the single-use guarantee after a loss of claims', () => {
+  it('does not hold for a passport that was issued before the epoch', () => {
     const jti = newId('pp', nowMs);
     expect(issuedBeforeEpoch(jti, nowMs + 1)).toBe(true);
     expect(issuedBeforeEpoch(jti, nowMs)).toBe(false);
     expect(issuedBeforeEpoch(jti, nowMs - 1)).toBe(false);
   });
 
-  it('depends on the age of the lease for the uses of a lease', () => {
+  it('depends, for a use of a lease, on the time at which the lease was issued', () => {
     expect(issuedBeforeEpoch(`${newId('pp', nowMs)}.5`, nowMs - 1)).toBe(false);
   });
 
   it.each(['', 'x', 'pp_', '018f', 'pp_zzzz'])(
-    'is not guaranteed for an id of unknown age (%j)',
+    'does not hold for the id %j, whose time of issue is unknown',
     (jti) => {
       expect(issuedBeforeEpoch(jti, 0)).toBe(true);
     },

@@ -30,7 +30,7 @@ describe('reading a passport', () => {
     expect(await formOf(token)).toBe('signed');
   });
 
-  it('succeeds after a key rotation, while the old key is published', () => {
+  it('succeeds after a key rotation as long as the old key is published', () => {
     const newKey = generateSigningKey();
     const both = verificationKeys([newKey.publicJwk, key.publicJwk]);
     expect(readPassport(signPassport(baseClaims, key), both).form).toBe('signed');
@@ -46,7 +46,7 @@ describe('reading a passport', () => {
     },
   );
 
-  it('rejects an unsigned passport, with any spelling of its algorithm', async () => {
+  it('rejects an unsigned passport, however its algorithm "none" is spelled', async () => {
     for (const alg of ['none', 'None', 'HS256', 'ES256']) {
       const token = `${part({ alg, kid: key.kid, typ: passportType })}.${part(baseClaims)}.AA`;
       expect(await formOf(token)).toBe('malformed');
@@ -68,7 +68,7 @@ describe('reading a passport', () => {
     expect(await formOf(signPassport(baseClaims, disguised))).toBe('signature_invalid');
   });
 
-  it('rejects a signature of a key for another purpose', async () => {
+  it('rejects a signature by a key that has a different purpose', async () => {
     for (const typ of ['JWT', 'sallyport-section+jws', '']) {
       expect(await formOf(sign(baseClaims, typ))).toBe('malformed');
     }
@@ -85,13 +85,13 @@ describe('reading a passport', () => {
   const lifetimes: readonly [string, Partial<PassportClaims>][] = [
     ['that ends when it begins', { exp: baseClaims.iat }],
     ['that ends before it begins', { exp: baseClaims.iat - 1 }],
-    ['that begins before its issue', { nbf: baseClaims.iat - 1 }],
-    ['longer than an hour', { exp: baseClaims.iat + 3601 }],
+    ['that begins before the time of issue', { nbf: baseClaims.iat - 1 }],
+    ['of more than an hour', { exp: baseClaims.iat + 3601 }],
     ['in fractions of a second', { exp: baseClaims.exp + 0.5 }],
     ['beyond safe integers', { exp: 2 ** 60 }],
-    ['of a lease longer than a day', { lease_size: 5, exp: baseClaims.iat + 86_401 }],
+    ['of more than a day for a lease', { lease_size: 5, exp: baseClaims.iat + 86_401 }],
   ];
-  it.each(lifetimes)('rejects a lifetime %s', async (_, claims) => {
+  it.each(lifetimes)('rejects a passport with a lifetime %s', async (_, claims) => {
     expect(await formOf(sign({ ...baseClaims, ...claims }))).toBe('malformed');
   });
 

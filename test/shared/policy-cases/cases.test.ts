@@ -39,7 +39,7 @@ const watching = parsePolicy(
 describe('running policy cases', () => {
   const run = (text: string, policies = [refunds]) => runCases(read(text).cases, policies);
 
-  it('decides an action as preflight does, with defaults for omitted fields', () => {
+  it('makes the same decision on an action as preflight, with defaults for omitted fields', () => {
     const results = run(`
 cases:
   - name: small
@@ -61,7 +61,7 @@ cases:
     expect(results.filter(({ passed }) => !passed)).toEqual([]);
   });
 
-  it('evaluates a given context unchanged', () => {
+  it('evaluates the context given in a case without changes', () => {
     const [result] = run(`
 cases:
   - name: staging
@@ -71,7 +71,7 @@ cases:
     expect(result?.passed).toBe(true);
   });
 
-  it('reports every field that differs, and compares the reason only if the case states one', () => {
+  it('reports every field that differs; the reason is compared only if the case states a reason', () => {
     const [result, other] = run(`
 cases:
   - name: wrong
@@ -99,7 +99,7 @@ cases:
     expect(other?.passed).toBe(true);
   });
 
-  it('can expect the observed rules of a policy in monitor', () => {
+  it('compares the observed rules of a policy in mode monitor', () => {
     const [result] = run(
       `
 cases:
@@ -112,7 +112,7 @@ cases:
     expect(result?.passed).toBe(true);
   });
 
-  it('passes every policy vector, written as a case file', () => {
+  it('passes for every policy vector that is converted to a case file', () => {
     const vectors = loadPolicyVectors();
     for (const { name, policies, context, expect: wanted } of vectors) {
       const text = JSON.stringify({
@@ -136,7 +136,7 @@ cases:
   });
 });
 
-describe('a malformed case file is refused', () => {
+describe('reading a malformed case file', () => {
   const one = (body: string) => `cases:\n  - name: a\n${body.replaceAll(/^/gm, '    ')}`;
   const action = 'action: { tool: t }';
   const expectation = 'expect: { decision: allow }';
@@ -180,7 +180,7 @@ describe('a malformed case file is refused', () => {
       `${one(`${action}\n${expectation}`)}\n${one(`${action}\n${expectation}`).replace('cases:\n', '')}`,
       ':5: cases[1].name: "a" is already the name',
     ],
-  ])('for %s', (_what, text, message) => {
+  ])('fails because of %s', (_what, text, message) => {
     expect(refusal(text)).toMatch(/^a\.cases\.yaml:\d+: /);
     expect(refusal(text)).toContain(message);
   });

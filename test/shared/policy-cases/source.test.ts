@@ -43,7 +43,7 @@ rules:
     expect(one.definition).toEqual(policy());
   });
 
-  it('reads numbers as in JSON, and unquoted words as text', () => {
+  it('reads numbers in the same way as JSON, and unquoted words as text', () => {
     expect(read('[1, -0.5, 1e3, true, null, ~, abc, 1.2.3, 2026-11-21, "no", \'0x1f\']')).toEqual([
       1,
       -0.5,
@@ -66,7 +66,7 @@ rules:
   });
 });
 
-describe('a mistake in a policy file is reported with its line and the correction', () => {
+describe('an error message about a policy file', () => {
   it.each([
     ['an operator without quotes', 'operator: >=\n', 1, 'operator: ">="'],
     ['an operator that looks like a tag', 'a: { operator: != }\n', 1, 'operator: ">="'],
@@ -87,14 +87,14 @@ describe('a mistake in a policy file is reported with its line and the correctio
     ['a tab', 'a:\n\t- b\n', 2, 'use spaces'],
     ['an open bracket', 'a: [1, 2\nb: 3\n', 2, 'closing bracket'],
     ['two documents', 'a: 1\n---\nb: 2\n', 2, 'use one file for each'],
-  ])('for %s', (_, text, line, told) => {
+  ])('reports the line and the correction for %s', (_, text, line, told) => {
     const message = refusal(() => read(text));
     expect(message).toMatch(new RegExp(`^a\\.policy\\.yaml:${line}: `));
     expect(message).toContain(told);
   });
 });
 
-describe('ambiguous YAML is refused with its line', () => {
+describe('ambiguous YAML', () => {
   it.each([
     ['a tag', 'a: 1\nb: !!str 2', ':2: a tag (tag:yaml.org,2002:str)'],
     ['an unknown tag', 'a: !exec rm', ':1: Unresolved tag'],
@@ -133,18 +133,18 @@ describe('ambiguous YAML is refused with its line', () => {
     ['an empty file', '# only this\n', ':1: empty'],
     ['a syntax error', 'a: 1\nb: [1, 2', ':2: '],
     ['tabs', 'a:\n\tb: 1', ':2: Tabs are not allowed'],
-  ])('for %s', (_what, text, message) => {
+  ])('is refused with its line if it contains %s', (_what, text, message) => {
     const told = refusal(() => read(text));
     expect(told).toMatch(/^a\.policy\.yaml:\d+: /);
     expect(told).toContain(message);
   });
 
-  it('for bytes that are not UTF-8, and for more than 1 MiB', () => {
+  it('is refused if it is not valid UTF-8 or is larger than 1 MiB', () => {
     expect(refusal(() => read(new Uint8Array([0x61, 0xff])))).toContain('not UTF-8');
     expect(refusal(() => read(`a: ${'x'.repeat(1024 * 1024)}`))).toContain('larger than 1048576');
   });
 
-  it('for YAML in a file named .json', () => {
+  it('is refused if the name of the file ends in .json', () => {
     expect(read('{"a": 1}', 'a.json')).toEqual({ a: 1 });
     expect(refusal(() => read('a: 1', 'a.json'))).toContain('named .json, but not JSON');
     expect(refusal(() => read('{"a": 1,}', 'a.json'))).toContain('named .json, but not JSON');
@@ -157,18 +157,18 @@ describe('ambiguous YAML is refused with its line', () => {
     ['nested lists', '- '.repeat(100_000)],
     ['65 levels', `${'['.repeat(65)}${']'.repeat(65)}`],
     ['exponential aliases', `a: &a [x,x]\n${'b'.repeat(20).replaceAll('b', 'b: [*a,*a]\n')}`],
-  ])('for %s, without a crash', (_what, text) => {
+  ])('is refused, without a crash, if it contains %s', (_what, text) => {
     expect(refusal(() => read(text))).toMatch(/^a\.policy\.yaml:\d+: /);
   });
 
-  it('for tens of thousands of keys with one duplicate at the end', () => {
+  it('is refused if the last of tens of thousands of keys is a duplicate', () => {
     const text = Array.from({ length: 30_000 }, (_, index) => `k${index}: 1`).join('\n');
     expect(Object.keys(read(text) as object)).toHaveLength(30_000);
     expect(refusal(() => read(`${text}\nk0: 1`))).toContain(':30001: the key "k0"');
   });
 });
 
-describe('an invalid policy is refused with the line of the problem', () => {
+describe('the error message about an invalid policy', () => {
   const lines = (definition: unknown) => JSON.stringify(definition, null, 2);
   it.each([
     [
@@ -191,7 +191,7 @@ describe('an invalid policy is refused with the line of the problem', () => {
       'rules[0]["w en"]: unknown key',
     ],
     ['a missing member', policy({ rules: [rule(), { name: 'x' }] }), '"name": "x"', 'rules[1].dec'],
-  ])('for %s', (_what, definition, marker, message) => {
+  ])('contains the line of the problem for %s', (_what, definition, marker, message) => {
     const text = lines(definition);
     const told = refusal(() => readPolicyFile(file(text, 'b.policy.json')));
     expect(told).toContain(message);

@@ -19,19 +19,19 @@ const from = (...keys: readonly (typeof first)[]) => ({
 });
 
 describe('a succession of keys', () => {
-  it('leads from any of its keys to the last key', () => {
+  it('leads from each of its keys to the last key', () => {
     expect(followSuccession(line, from(first))?.kid).toBe(third.kid);
     expect(followSuccession(line, from(second))?.kid).toBe(third.kid);
     expect(followSuccession(line, from(first, second))?.kid).toBe(third.kid);
   });
 
-  it('does not lead from its last key or from an unknown key, or if the succession is empty', () => {
+  it('leads to no key from its last key, from an unknown key, or if it is empty', () => {
     expect(followSuccession(line, from(third))).toBeUndefined();
     expect(followSuccession(line, from(thief))).toBeUndefined();
     expect(followSuccession([], from(first))).toBeUndefined();
   });
 
-  it('does not lead across a gap, or backwards', () => {
+  it('leads neither across a gap nor backwards', () => {
     expect(followSuccession(line.slice(1), from(first))).toBeUndefined();
     expect(followSuccession(line.toReversed(), from(first))?.kid).toBe(second.kid);
   });

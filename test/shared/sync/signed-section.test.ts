@@ -75,7 +75,7 @@ const bodies: { readonly [Name in keyof SectionBodies]: SectionBodies[Name] } = 
 const names = Object.keys(bodies) as (keyof SectionBodies)[];
 
 describe('a signed section', () => {
-  it.each(names)('is read as it was signed: %s', (section) => {
+  it.each(names)('is read with the content that was signed: section %s', (section) => {
     const body = bodies[section];
     const token = signSection({ tenant: 'acme', section, version: 3, body }, key);
     expect(openSection(token, keys, { tenant: 'acme', section })).toEqual({
@@ -85,7 +85,7 @@ describe('a signed section', () => {
     });
   });
 
-  it('of one sidecar is read as it was signed', () => {
+  it('is read with the content that was signed if it is for a single sidecar', () => {
     const body = {
       lease: 'a.b.c',
       approvals: [
@@ -110,7 +110,7 @@ describe('a signed section', () => {
     });
   });
 
-  it('is rejected for another tenant, another name, or another sidecar’s name', () => {
+  it('is rejected if it was signed for a different tenant, section name or sidecar', () => {
     const token = signSection(envelope, key);
     expect(openSection(token, keys, { ...expected, tenant: 'other' })).toMatchObject({
       problem: 'wrong_tenant',
@@ -125,7 +125,7 @@ describe('a signed section', () => {
     });
   });
 
-  it('is rejected if it is signed with another key, or unsigned', () => {
+  it('is rejected if it is unsigned or signed with an unknown key', () => {
     const forged = signSection(envelope, generateSigningKey());
     expect(openSection(forged, keys, expected)).toMatchObject({ problem: 'signature_invalid' });
     const [, body] = signSection(envelope, key).split('.');
@@ -143,7 +143,7 @@ describe('a signed section', () => {
     expect(openSection(passport, keys, expected).ok).toBe(false);
   });
 
-  it('is rejected if any character of it is changed', () => {
+  it('is rejected if any of its characters is changed', () => {
     const token = signSection(envelope, key);
     // The last character of a base64url part may have unused bits.
     const parts = token.split('.');
@@ -186,13 +186,13 @@ describe('a signed section', () => {
     ],
     ['a quantifier of a policy', (text: string) => text.replace('"all":', '"most":')],
     ['a condition of a policy', (text: string) => text.replace('"reason":', '"until":1,"reason":')],
-  ])('with %s that the sidecar does not know is rejected as a whole', (_what, edit) => {
+  ])('is rejected as a whole if it contains %s that the sidecar does not know', (_what, edit) => {
     const body = JSON.parse(edit(JSON.stringify(bodies.policies)));
     const token = signSection({ tenant: 'acme', section: 'policies', version: 1, body }, key);
     expect(openSection(token, keys, { tenant: 'acme', section: 'policies' }).ok).toBe(false);
   });
 
-  it('can be much longer than a token from an agent', () => {
+  it('is accepted even if it is much longer than a token from an agent may be', () => {
     const { policies } = bodies.policies;
     const many = Array.from({ length: 2_000 }, (_, id) => ({ ...policies[0], id }));
     const body = { policies: many };
@@ -219,14 +219,14 @@ describe('a signed heartbeat', () => {
     sections: { policies: { version: 3, digest: 'sha256:x' } },
   };
 
-  it('is read as it was signed', () => {
+  it('is read with the content that was signed', () => {
     expect(openHeartbeat(signHeartbeat(heartbeat, key), keys, { tenant: 'acme' })).toEqual({
       ok: true,
       heartbeat,
     });
   });
 
-  it('is rejected if it is forged, or for another tenant', () => {
+  it('is rejected if it is forged or was signed for a different tenant', () => {
     const forged = signHeartbeat(heartbeat, generateSigningKey());
     expect(openHeartbeat(forged, keys, { tenant: 'acme' })).toMatchObject({
       problem: 'signature_invalid',

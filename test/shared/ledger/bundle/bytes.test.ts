@@ -35,8 +35,8 @@ const kinds: readonly (readonly [name: string, wanted: PaperExport])[] = [
   ),
 ];
 
-describe.each(kinds)('the bytes of %s', (_name, wanted) => {
-  it('verify if they are unchanged, in parts of any length', async () => {
+describe.each(kinds)('an export as %s', (_name, wanted) => {
+  it('verifies if its bytes are unchanged, whatever the length of the parts that are read', async () => {
     const bytes = await exportOf(ledger, wanted);
     for (const partBytes of [1, 3, 4_096, bytes.length]) {
       const trust = { thumbprints: new Set([ledger.exportKey.kid]), jwks: [] };
@@ -46,7 +46,7 @@ describe.each(kinds)('the bytes of %s', (_name, wanted) => {
     }
   });
 
-  it('do not verify with a changed bit, a removed or added byte, or if they are incomplete', async () => {
+  it('does not verify if a bit is changed, a byte is removed or added, or the export is incomplete', async () => {
     const bytes = await exportOf(ledger, wanted);
     const at = fc.nat(bytes.length - 1);
     const damage = fc.oneof(
@@ -76,7 +76,7 @@ describe.each(kinds)('the bytes of %s', (_name, wanted) => {
   });
 });
 
-it('a changed bit in any byte of the signature fails verification, also in unused encoding bits', async () => {
+it('verification fails if a bit is changed in any byte of the signature, even an unused encoding bit', async () => {
   const bytes = await exportOf(paperLedger(events.slice(0, 1), { keys: ledger }));
   expect((await verifyBytes(bytes, ledger)).ok).toBe(true);
   for (let index = bytes.lastIndexOf('"signature":'); index < bytes.length; index++) {
@@ -85,14 +85,14 @@ it('a changed bit in any byte of the signature fails verification, also in unuse
   }
 });
 
-it('an added member of a signature fails verification, because this member is not signed', async () => {
+it('verification fails if a member is added to a signature, because the added member is not signed', async () => {
   const text = (await exportOf(ledger)).toString();
   const added = text.replace('"signature":{"alg":', '"signature":{"aaa":"approved","alg":');
   expect(added).not.toBe(text);
   expect((await verifyBytes(Buffer.from(added), ledger)).problem?.kind).toBe('broken_off');
 });
 
-it('a bundle without the heads of its chains fails verification', async () => {
+it('verification fails if a bundle does not contain the heads of its chains', async () => {
   const report = await verifyBytes(await exportOf(ledger, { chains: [] }), ledger);
   expect(report.problem?.kind).toBe('head_mismatch');
 });

@@ -72,13 +72,13 @@ describe('an unfiltered bundle', () => {
     expect(report.problem?.kind).toBe('checkpoint_invalid');
   });
 
-  it('is rejected if the head of a chain differs from the stated one', async () => {
+  it('is rejected if the computed head of a chain differs from the stated head', async () => {
     const chains = kept.map((end) => ({ ...end, seq: end.seq + 1 }));
     expect((await verified({ chains })).ok).toBe(false);
     expect((await verified({ chains: kept.slice(1) })).problem?.kind).toBe('head_mismatch');
   });
 
-  it('verifies for an empty ledger', async () => {
+  it('verifies if the ledger is empty', async () => {
     expect(await verified({}, paperLedger([]))).toMatchObject({ ok: true, events: 0 });
   });
 });
@@ -89,7 +89,7 @@ describe('a filtered bundle', () => {
   const at = (index: number) => pays[index] as BundleEvent;
   const ends = chainsOf(rows);
 
-  it('proves the inclusion of every event', async () => {
+  it('proves that the ledger includes every event of the bundle', async () => {
     const report = await verified({ filters, events: pays, chains: ends });
     expect(report).toMatchObject({ ok: true, complete: false, events: 5, chains: 3 });
   });
@@ -115,7 +115,7 @@ describe('a filtered bundle', () => {
     },
   );
 
-  it('reports a broken link if both events are present', async () => {
+  it('reports a broken link between two events if both events are present', async () => {
     const twisted = paperLedger(events, { keys: ledger });
     const second = rehashedOn(twisted.rows[3] as BundleEvent, genesis(twisted));
     const wrong = { ...twisted, rows: twisted.rows.with(3, second) };
@@ -128,7 +128,7 @@ describe('a filtered bundle', () => {
 describe('a checkpoint that an auditor keeps', () => {
   const early = checkpointOf(ledger, 7).note;
 
-  it('agrees with a ledger that has only grown, and the report states the comparison', async () => {
+  it('matches a ledger to which events were only appended, and the report states that the two were compared', async () => {
     expect(await verified({}, ledger, early)).toMatchObject({ ok: true, anchored: true });
     const now = checkpointOf(ledger).note;
     for (const wanted of [{}, { format: 'csv' as const }]) {
@@ -136,7 +136,7 @@ describe('a checkpoint that an auditor keeps', () => {
     }
   });
 
-  it('reveals a history that was rewritten with the right keys', async () => {
+  it('reveals that the history was rewritten, even if the forger had the signing keys', async () => {
     const history = events.with(4, { ...(events[4] as (typeof events)[0]), decision: 'deny' });
     const forged = paperLedger(history, { keys: ledger });
     expect(await verified({}, forged)).toMatchObject({ ok: true, trusted: true });
@@ -146,13 +146,13 @@ describe('a checkpoint that an auditor keeps', () => {
     expect(sameSize.problem?.kind).toBe('head_mismatch');
   });
 
-  it('reveals a restored older state', async () => {
+  it('reveals that an older state of the ledger was restored', async () => {
     const older = paperLedger(events.slice(0, 5), { keys: ledger });
     const report = await verified({}, older, early);
     expect(report).toMatchObject({ ok: false, problem: { kind: 'truncated', position: 6 } });
   });
 
-  it('is accepted only if it is signed for this ledger', async () => {
+  it('is accepted only if it is signed by a trusted key for this ledger', async () => {
     const unsigned = checkpointOf({ ...ledger, ...newKeys() }, 7).note;
     const foreign = checkpointOf(paperLedger(events, { tenant: 'other', keys: ledger }), 7).note;
     for (const note of [unsigned, foreign, 'no note', '']) {
@@ -161,14 +161,14 @@ describe('a checkpoint that an auditor keeps', () => {
     }
   });
 
-  it('cannot be compared with a filtered bundle of another size, and the report says so', async () => {
+  it('is reported as not comparable with a filtered bundle of a different size', async () => {
     const wanted = { filters: { tool: 'pay' }, events: [proved(ledger, 1)] };
     expect((await verified(wanted, ledger, early)).problem?.kind).toBe('not_comparable');
   });
 });
 
 describe('the signing key of a bundle', () => {
-  it('is not trusted merely because the file contains it, whatever its name', async () => {
+  it('is not trusted merely because the file contains the key, whatever the name of the key', async () => {
     const forger = paperLedger(events);
     const bytes = await exportOf(forger);
     expect(await verifyBytes(bytes, ledger)).toMatchObject({ ok: true, trusted: false });
@@ -180,7 +180,7 @@ describe('the signing key of a bundle', () => {
     expect(await verifyBytes(renamed, ledger, { jwks })).toMatchObject({ ok: false });
   });
 
-  it('is not trusted if it is the checkpoint key, because keys have one purpose', async () => {
+  it('is not trusted if it is the checkpoint key, because every key has a single purpose', async () => {
     const bytes = await exportOf({ ...ledger, exportKey: ledger.checkpointKey });
     expect(await verifyBytes(bytes, ledger)).toMatchObject({ ok: true, trusted: false });
   });

@@ -22,7 +22,7 @@ const listOf = async (format: 'csv' | 'md', fields: Parameters<typeof anEvent>[0
   (await exportOf(paperLedger([anEvent(fields)]), { format })).toString();
 
 describe('the CSV export', () => {
-  it('has a row for each event, for any text, and the signature as the last row', async () => {
+  it('has one row for each event, whatever its text, and the signature as the last row', async () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('a,b', '"', 'x\r\ny', "it's"),
@@ -56,7 +56,7 @@ describe('the CSV export', () => {
 
 describe('the Markdown export', () => {
   it.each(['a|b', 'x\ny', '<script>', '[x](http://x)', '`', '-->', '*b*', '\\|', '\u202e'])(
-    'keeps %j within its cell',
+    'escapes the resource %j so that the text stays within its cell',
     async (resource) => {
       const lines = (await listOf('md', { resource })).split('\n');
       const rows = lines.filter((line) => line.startsWith('| 1 |'));

@@ -15,7 +15,7 @@ it('the shape of arguments contains names and types, and no value', () => {
   );
 });
 
-it('the shape of arguments stays small for any width, depth and length of names', () => {
+it('the shape of arguments stays small, however wide or deep the arguments are and however long their names are', () => {
   const widest = { a: wide(3), b: wide(3), c: { ['n'.repeat(500_000)]: 1 } };
   expect(shapeText(widest).length).toBeLessThan(100_000);
 });

@@ -120,7 +120,7 @@ describe('the known context of a stored decision', () => {
   it.each([
     ['control plane', byControlPlane],
     ['sidecar', bySidecar],
-  ] as const)('agrees with the context on which the %s decided', (_who, record) => {
+  ] as const)('is consistent with the full context on which the %s decided', (_who, record) => {
     fc.assert(
       fc.property(action, state, (one, at) => {
         const known = knownContext(record(one, at));
@@ -132,7 +132,7 @@ describe('the known context of a stored decision', () => {
     );
   });
 
-  it('contains everything except argument values and the user’s address', () => {
+  it('contains everything except argument values and the e-mail address of the user', () => {
     const one: Action = {
       tenantId: 'acme',
       agentId: '7',
@@ -173,9 +173,12 @@ describe('the known context of a stored decision', () => {
     ['seen', { user_role: { x: 1 } }],
     ['environment', 5],
     ['manifest_hash', {}],
-  ])('is available even if %s is malformed: %j', (member, given) => {
-    const event = { tenant: 'acme', agent_id: '7', tool: 'pay', resource: 'x', data: {} };
-    const known = knownContext({ ...event, data: { [member]: given as JsonValue } });
-    expect(readPartial(known, ['tool', 'name'])).toEqual({ known: 'pay' });
-  });
+  ])(
+    'is available even if the member %s of the event has the malformed value %j',
+    (member, given) => {
+      const event = { tenant: 'acme', agent_id: '7', tool: 'pay', resource: 'x', data: {} };
+      const known = knownContext({ ...event, data: { [member]: given as JsonValue } });
+      expect(readPartial(known, ['tool', 'name'])).toEqual({ known: 'pay' });
+    },
+  );
 });

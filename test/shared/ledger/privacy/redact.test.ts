@@ -25,7 +25,7 @@ describe('redacting a text', () => {
     ['postgres://user:pa55@db.example/x', 'postgres://[redacted:secret]db.example/x'],
     ['-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----', '[redacted:secret]'],
     ['-----BEGIN RSA PRIVATE KEY-----\nMIIB, and cut off', '[redacted:secret]'],
-  ])('replaces the sensitive part of %j in any position', (text, left) => {
+  ])('replaces the sensitive part of %j, wherever this part is in the text', (text, left) => {
     expect(redactText(text)).toBe(left);
     expect(redactText(`(${text})`)).toContain(left.split('[')[0]);
     expect(redactText(`see ${text}`)).toBe(`see ${left}`);
@@ -38,7 +38,7 @@ describe('redacting a text', () => {
     '0198c6a8-a6f0-7cc3-a4f2-b7d7f4f0a1b2',
     '4111 1111 1111 1112',
     'internationalisation-of-everything',
-  ])('leaves %j unchanged', (text) => {
+  ])('leaves the text %j unchanged', (text) => {
     expect(redactText(text)).toBe(text);
   });
 
@@ -54,7 +54,7 @@ describe('redacting a text', () => {
 });
 
 describe('redacting arguments', () => {
-  it('removes the values of fields with sensitive names in any spelling', () => {
+  it('removes the values of fields whose names are sensitive, in any spelling', () => {
     const names = ['password', 'api_key', 'apiKey', 'X-Auth-Token', 'cardNumber', 'e-mail', 'cvv'];
     const args = Object.fromEntries(names.map((name) => [name, { deep: 'value' }]));
     expect(redact(args)).toEqual(Object.fromEntries(names.map((name) => [name, '[redacted]'])));

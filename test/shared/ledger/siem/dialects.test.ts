@@ -52,13 +52,13 @@ function readCef(frame: string) {
 }
 
 describe('a denied action in a SIEM export', () => {
-  it('is the event with its chain hashes in JSON', () => {
+  it('is exported as the event with its chain hashes in the JSON dialect', () => {
     expect(linesOf(write('json', denied))).toEqual([
       { ...denied.event, prev_hash: hashes.prevHash, event_hash: hashes.eventHash },
     ]);
   });
 
-  it('has its time in seconds and flat searchable fields for an event collector', () => {
+  it('has a time in seconds and flat searchable fields in the event collector dialect', () => {
     const [event, ...others] = linesOf(write('siem_a_hec', denied));
     expect(others).toEqual([]);
     expect(event).toMatchObject({
@@ -73,7 +73,7 @@ describe('a denied action in a SIEM export', () => {
     expect(fields.every((value) => ['string', 'number'].includes(typeof value))).toBe(true);
   });
 
-  it('uses the create operation with a unique id for a bulk endpoint', () => {
+  it('uses the create operation with a unique id in the bulk dialect', () => {
     const [action, document] = linesOf(write('siem_b', denied));
     expect(action).toEqual({
       create: { _index: 'logs-sallyport.evidence-default', _id: 't1:42' },
@@ -97,7 +97,7 @@ describe('a denied action in a SIEM export', () => {
     });
   });
 
-  it('is one message with a length in CEF', () => {
+  it('is a single message prefixed with its length in the CEF dialect', () => {
     const { syslog, fields, values } = readCef(write('syslog_cef', denied));
     expect(syslog).toBe(`<110>1 ${occurred_at} gateway sallyport - evidence.sealed - `);
     expect(fields.slice(0, 7)).toEqual([
@@ -122,7 +122,7 @@ describe('a denied action in a SIEM export', () => {
     });
   });
 
-  it('is API activity that a control blocked in OCSF', () => {
+  it('is an API activity event, blocked by a control, in the OCSF dialect', () => {
     const [event] = linesOf(write('ocsf', denied));
     expect(event).toMatchObject({
       metadata: { version: '1.6.0', uid: 'ev_1001', tenant_uid: 't1' },
@@ -141,7 +141,7 @@ describe('a denied action in a SIEM export', () => {
     });
   });
 
-  it('has the contract version as the product version', () => {
+  it('contains the contract version as the product version', () => {
     expect(product.version).toBe(contractVersion);
   });
 });
@@ -157,7 +157,7 @@ describe('a decision in a SIEM export', () => {
     // A decision of a later version.
     ['allow_maybe', 'x', { action_id: 2, disposition_id: 2 }, '8', ['denied']],
   ])(
-    'has the same meaning in every dialect: %s (%s)',
+    'has the same meaning in every dialect: decision %s, reason %s',
     (decision, reason_code, ocsf, severity, ecs) => {
       const record = recordOf({ decision, reason_code });
       expect(linesOf(write('ocsf', record))[0]).toMatchObject(ocsf);
@@ -174,7 +174,7 @@ describe('a decision in a SIEM export', () => {
     expect(ocsf).not.toHaveProperty('disposition_id');
   });
 
-  it('is an alert if the event reports a problem of the ledger', () => {
+  it('is exported as an alert if the event reports a problem of the ledger', () => {
     for (const type of ['chain_verification_failed', 'evidence.fork', 'integrity.forged_row']) {
       const record = recordOf({ type, decision: undefined });
       expect(readCef(write('syslog_cef', record)).fields[6]).toBe('10');
@@ -191,7 +191,7 @@ describe('text from an agent in a SIEM export', () => {
     }),
   );
 
-  it.each(siemDialects)('stays within its field in %s', (dialect) => {
+  it.each(siemDialects)('stays within its field in the dialect %s', (dialect) => {
     fc.assert(
       fc.property(text, text, text, (tool, resource, reason_code) => {
         const record = recordOf({ tool, resource, reason_code });

@@ -81,7 +81,7 @@ const verify = (built: BuiltLedger, { pageRows = 5, withKeys = keys, signaturesF
   });
 
 describe('verifying a ledger in pages', () => {
-  it.each([1, 2, 5, 7, 100])('reports the same result for pages of %i rows', async (pageRows) => {
+  it.each([1, 2, 5, 7, 100])('has the same result for pages of %i rows', async (pageRows) => {
     const built = build(23);
     expect(await verify(built, { pageRows })).toEqual({
       ok: true,
@@ -106,14 +106,14 @@ describe('verifying a ledger in pages', () => {
     expect(await verify(build(0))).toMatchObject({ ok: true, events: 0, position: 0 });
   });
 
-  it('needs neither database columns nor keys for exports', async () => {
+  it('requires neither database columns nor keys for an export', async () => {
     const built = build(12);
     const bare = built.rows.map(({ columns: _, ...row }) => row);
     const report = await verify({ ...built, rows: bare }, { withKeys: noKeys });
     expect(report).toMatchObject({ ok: true, heads: 3, signatures: 0 });
   });
 
-  it('compares a ledger with an earlier checkpoint', async () => {
+  it('detects that a ledger does not match an earlier checkpoint', async () => {
     const built = build(12);
     const kept: Anchor = { position: 12, treeRoot: built.end.head.treeRoot };
     const shorter = build(8);
@@ -124,7 +124,7 @@ describe('verifying a ledger in pages', () => {
     expect(forked.problems).toMatchObject([{ kind: 'head_mismatch', position: 12 }]);
   });
 
-  it('verifies only the requested signatures, and always the newest one', async () => {
+  it('verifies only the requested signatures and, in any case, the newest signature', async () => {
     const built = build(40);
     expect(await verify(built, { signaturesFrom: 36 })).toMatchObject({
       ok: true,

@@ -98,7 +98,7 @@ describe('a submitted policy', () => {
       policy({ description: new Array(200).fill('x'.repeat(8000)) }),
       'policy: larger than 1048576 characters',
     ],
-  ])('is refused if it exceeds the maximum number of %s', (_, input, message) => {
+  ])('is refused if a limit is exceeded by %s', (_, input, message) => {
     expect(refusalOf(input)).toBe(message);
   });
 
