@@ -92,7 +92,7 @@ describe('the credential guard', () => {
   );
 
   it.each(spellings)(
-    'truncates a response that contains the secret split over several chunks; form of the secret: %s',
+    'truncates a response whose chunks together contain the secret in the form %s',
     (_what, spelled) => {
       const bytes = Buffer.from(`before ${spelled} after`);
       for (let size = 1; size <= 20; size++) {
@@ -112,12 +112,9 @@ describe('the credential guard', () => {
     ['inside a text', `Bearer ${secret}`],
     ['base64', Buffer.from(`x:${secret}`).toString('base64')],
     ['one of several', ['a', `b=${secret}`]],
-  ])(
-    'blocks a response whose header value contains the secret; form of the value: %s',
-    (_what, value) => {
-      expect(reflectionFilter([secret]).head(200, { 'x-echo': value })).toBe('cut');
-    },
-  );
+  ])('blocks a response with the secret in a header value of the form %s', (_what, value) => {
+    expect(reflectionFilter([secret]).head(200, { 'x-echo': value })).toBe('cut');
+  });
 
   it.each([
     ['JSON with ASCII characters only', 'p\\u00e4ssw\\u00f6rd \\uD83D\\uDD11<&\\"'],
