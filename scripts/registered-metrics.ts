@@ -35,6 +35,9 @@ const embedded = await startEmbedded({
   SALLYPORT_API_PORT: anyPort,
   SALLYPORT_PROXY_PORT: anyPort,
   SALLYPORT_PROXY_ADMIN_PORT: anyPort,
+  // Transparent mode has metrics of its own.
+  SALLYPORT_TRANSPARENT_PORT: anyPort,
+  SALLYPORT_DNS_PORT: anyPort,
   SALLYPORT_LOG_LEVEL: 'silent',
   // Tracing has a metric of its own. Nothing is traced here, so nothing is sent.
   OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',

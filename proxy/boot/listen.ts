@@ -15,6 +15,7 @@ import { createAdmin } from '../telemetry/admin.ts';
 import { type DecisionSink, logDecision } from '../telemetry/decision-log.ts';
 import { readiness } from '../telemetry/readiness.ts';
 import type { Authority } from '../tls/authority.ts';
+import { listenTransparent } from './listen-transparent.ts';
 
 /** Time to record the outcomes of calls that were cut off. */
 const lastWordsMs = 2_000;
@@ -72,6 +73,7 @@ export async function listen(
   closing.add(() => parts.stopping.abort());
   guard.ownPorts.add(proxy.port);
   guard.ownPorts.add(admin.port);
+  await listenTransparent(config, { ...parts, ingress });
   const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
   return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
 }

@@ -5,7 +5,7 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { internalHost } from '../base/internal-host-name.ts';
 
 /** The control data of a request that the ingress judges itself. */
-interface RequestHead {
+export interface RequestHead {
   readonly host: string | undefined;
   readonly proxyAuthorization: string | undefined;
 }
@@ -128,6 +128,25 @@ export function innerTarget(
     mayLack: req.httpVersion === '1.0',
   });
   return agreed ?? { ...inside, path };
+}
+
+/** The target of a request on a redirected connection to `port`. */
+export function redirectedTarget(
+  req: IncomingMessage,
+  host: string | undefined,
+  port: number,
+): Target | GatewayError {
+  const path = req.url ?? '';
+  if (!isOriginForm(path)) {
+    return refuse(
+      'proxy.request_invalid',
+      'On a redirected connection only the origin form is accepted.',
+    );
+  }
+  if (host === undefined) return refuse('proxy.request_invalid', 'Host is missing.');
+  const named = authorityIn(host, 80);
+  if (named === undefined) return refuse('proxy.request_invalid', 'Host is not valid.');
+  return named.port === port ? { ...named, scheme: 'http', path } : refuse('proxy.host_mismatch');
 }
 
 /**

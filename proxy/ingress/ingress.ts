@@ -8,8 +8,10 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { createConnects } from './connects.ts';
 import { isIgnoredUpgrade } from './head.ts';
 import { defaultLimits, type IngressLimits } from './limits.ts';
+import type { OnIntercepted } from './open-connection.ts';
 import type { IngressContext, IngressOptions } from './options.ts';
-import type { Peer } from './peer.ts';
+import type { Destination, Peer } from './peer.ts';
+import { createRedirects } from './redirects.ts';
 import { refuseSocket } from './refusal.ts';
 import { createRequests } from './requests.ts';
 
@@ -20,6 +22,8 @@ export interface Ingress {
   connections(): number;
   /** Listens and returns the address. A token is required unless the address is loopback. */
   listen(port: number, host?: string): Promise<AddressInfo>;
+  /** Serves a connection that another server accepted because network rules redirected it. */
+  acceptRedirected(socket: Socket, destination: Destination): void;
   /**
    * Accepts no more connections, lets calls in flight finish for at most `graceMs`, and closes the
    * rest.
@@ -60,9 +64,18 @@ export function createIngress(options: IngressOptions): Ingress {
   const requests = createRequests(context, proves, (socket) => {
     if (draining) socket.destroySoon();
   });
-  const connects = createConnects(context, proves, ({ scheme, socket, refusal }, authority) => {
+  const onIntercepted: OnIntercepted = ({ scheme, socket, refusal }, authority) => {
     peers.set(socket, { inside: { ...authority, scheme }, refusal, waiting: [] });
     server.emit('connection', socket);
+  };
+  const connects = createConnects(context, proves, onIntercepted);
+  const redirects = createRedirects(context, {
+    onIntercepted,
+    onOpening: (socket) => parsed.delete(socket),
+    onHttp(socket, redirected) {
+      peers.set(socket, { redirected, waiting: [] });
+      server.emit('connection', socket);
+    },
   });
 
   server.on('request', (req, res) => {
@@ -96,6 +109,15 @@ export function createIngress(options: IngressOptions): Ingress {
     server,
     connections: () => sockets.size,
     listen: (port, host) => listen(server, options, { port, host }),
+    acceptRedirected(socket, destination) {
+      const isFull = sockets.size >= limits.connectionsMax;
+      if (isFull) context.refused(tooMany());
+      if (isFull || draining) socket.destroy();
+      else {
+        connections.add(socket);
+        redirects.accept(socket, destination);
+      }
+    },
     close(graceMs) {
       draining = true;
       return drain(server, connections, graceMs);
@@ -114,6 +136,8 @@ interface Connections {
   /** Connections that the HTTP parser reads, including intercepted ones. */
   readonly parsed: Set<Socket>;
   readonly peers: WeakMap<Duplex, Peer>;
+  /** Counts an accepted connection, which the HTTP parser reads or will read. */
+  add(socket: Socket): void;
 }
 
 function tooMany(): GatewayError {
@@ -124,17 +148,26 @@ function trackConnections(server: Server, connectionsMax: number): Connections {
   const sockets = new Set<Socket>();
   const parsed = new Set<Socket>();
   const peers = new WeakMap<Duplex, Peer>();
-  server.on('connection', (socket: Socket) => {
+  const parse = (socket: Socket) => {
     parsed.add(socket);
     socket.once('close', () => parsed.delete(socket));
-    // Intercepted connections also emit this event; their underlying socket is already counted.
-    if (peers.has(socket)) return;
-    const refusal = sockets.size < connectionsMax ? undefined : tooMany();
-    peers.set(socket, { waiting: [], refusal });
+  };
+  const add = (socket: Socket) => {
+    parse(socket);
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
+  };
+  server.on('connection', (socket: Socket) => {
+    // Intercepted connections also emit this event; their underlying socket is already counted.
+    if (peers.has(socket)) {
+      parse(socket);
+      return;
+    }
+    const refusal = sockets.size < connectionsMax ? undefined : tooMany();
+    peers.set(socket, { waiting: [], refusal });
+    add(socket);
   });
-  return { sockets, parsed, peers };
+  return { sockets, parsed, peers, add };
 }
 
 async function listen(
@@ -162,6 +195,7 @@ async function drain(
   graceMs: number,
 ): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const allClosed = Promise.all([closed, ...[...sockets].map((socket) => socketClosed(socket))]);
   for (const socket of parsed) {
     const current = peers.get(socket)?.current;
     if (current === undefined) socket.destroy();
@@ -171,8 +205,15 @@ async function drain(
   const timer = setTimeout(() => {
     for (const socket of sockets) socket.destroy();
   }, graceMs);
-  await closed;
+  await allClosed;
   clearTimeout(timer);
+}
+
+function socketClosed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    if (socket.closed) resolve();
+    else socket.once('close', () => resolve());
+  });
 }
 
 function createHttpServer(limits: IngressLimits): Server {

@@ -14,8 +14,8 @@ export interface Intercepted {
 
 interface Interception {
   readonly socket: Socket;
-  /** Bytes that the agent sent right after its CONNECT. */
-  readonly head: Buffer;
+  /** Tells the agent that its connection is open. */
+  readonly confirm: () => void;
   readonly authority: Authority;
   readonly leaf: () => Leaf;
   readonly handshakeMs: number;
@@ -28,15 +28,14 @@ interface Interception {
 const tlsHandshake = 0x16;
 
 /**
- * Accepts a CONNECT and looks at the first byte inside. TLS is terminated with a leaf certificate
+ * Accepts a connection and looks at its first byte. TLS is terminated with a leaf certificate
  * for the host of the CONNECT; plain HTTP, which some clients tunnel (Node's fetch, for example),
  * is read directly; anything else is closed.
  */
 export function intercept(interception: Interception): void {
-  const { socket, head, handshakeMs, onReady, onFailed } = interception;
+  const { socket, confirm, handshakeMs, onReady, onFailed } = interception;
   socket.setTimeout(0);
-  socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
-  if (head.length > 0) socket.unshift(head);
+  confirm();
   let failure: GatewayError | undefined;
   let isSecuring = false;
   const fail = (error: GatewayError) => {

@@ -2,10 +2,24 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authority } from '../../shared/base/host.ts';
 import type { GatewayError } from '../../shared/errors/gateway-error.ts';
 
+/** The destination that a redirected connection had before the network rules changed it. */
+export interface Destination {
+  /** In the form of `normaliseHost`. */
+  readonly address: string;
+  readonly port: number;
+  /**
+   * The names that the agent may have meant by the address, as the sidecar's DNS server gave it;
+   * empty for an address from elsewhere.
+   */
+  readonly names: readonly string[];
+}
+
 /** One connection on which requests arrive: plain, or inside a CONNECT. */
 export interface Peer {
   /** The destination of the CONNECT and its inner scheme; undefined on a plain connection. */
   readonly inside?: (Authority & { readonly scheme: 'http' | 'https' }) | undefined;
+  /** The destination of a redirected connection, whose requests name their host. */
+  readonly redirected?: Destination | undefined;
   /**
    * Set if every request here is refused: the CONNECT was invalid, or there are too many
    * connections.

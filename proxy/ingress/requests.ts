@@ -2,7 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { GatewayError, toGatewayError } from '../../shared/errors/gateway-error.ts';
-import { endsParsing, innerTarget, plainTarget, readHead, type Target } from './head.ts';
+import {
+  endsParsing,
+  innerTarget,
+  plainTarget,
+  type RequestHead,
+  readHead,
+  redirectedTarget,
+  type Target,
+} from './head.ts';
 import { LiveExchange } from './live-exchange.ts';
 import type { IngressContext, Upgrade } from './options.ts';
 import type { Peer, Waiting } from './peer.ts';
@@ -31,12 +39,17 @@ export function createRequests(
     const head = readHead(req, { headerCountMax: limits.headerCountMax, mayUpgrade });
     if (head instanceof GatewayError) return head;
     if (peer.inside !== undefined) return innerTarget(req, head.host, peer.inside);
-    if (!isProven(peer, head.proxyAuthorization, proves)) {
-      return new GatewayError('proxy.auth_required');
-    }
-    const target = plainTarget(req, head.host);
+    const target = outerTarget(peer, req, head);
     if (target instanceof GatewayError) return target;
     return context.guard.isOwn(target.host, target.port) ? ownPort(target) : target;
+  }
+
+  /** The token is for the proxy's own port; redirected connections cannot present it. */
+  function outerTarget(peer: Peer, req: IncomingMessage, head: RequestHead): Target | GatewayError {
+    if (peer.redirected !== undefined)
+      return redirectedTarget(req, head.host, peer.redirected.port);
+    if (isProven(peer, head.proxyAuthorization, proves)) return plainTarget(req, head.host);
+    return new GatewayError('proxy.auth_required');
   }
 
   function answer(peer: Peer, { req, res }: Waiting): void {

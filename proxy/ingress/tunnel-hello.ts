@@ -2,12 +2,15 @@ import type { Socket } from 'node:net';
 import { type Authority, isAddress, normaliseHost } from '../../shared/base/host.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { type ClientHello, ClientHelloReader, isRetryRequest } from '../tls/client-hello.ts';
+import { readUntil } from './read-until.ts';
 
 interface TunnelEnds extends Authority {
   readonly agent: Socket;
   readonly upstream: Socket;
   /** Time limit for the agent's ClientHello, and for the upstream's response to the ClientHello. */
   readonly handshakeMs: number;
+  /** Whether the tunnel may contain other protocols than TLS and HTTP. */
+  readonly mayBeOpaque: boolean;
 }
 
 /**
@@ -16,6 +19,7 @@ interface TunnelEnds extends Authority {
  */
 type TunnelContent =
   | { readonly kind: 'tls'; readonly sni?: string | undefined }
+  | { readonly kind: 'opaque' }
   | { readonly kind: 'http'; readonly refusal?: GatewayError | undefined };
 
 /** The refusal of a tunnel because of its content; `sni` is the server name in the ClientHello. */
@@ -23,7 +27,7 @@ export class TunnelRefusal extends GatewayError {
   sni: string | undefined;
 }
 
-const helloBytesMax = 32 * 1024;
+export const helloBytesMax = 32 * 1024;
 // RFC 8446 section 6: fatal alerts unrecognized_name and handshake_failure.
 const alerts: Readonly<Record<string, number>> = {
   'proxy.sni_mismatch': 112,
@@ -37,7 +41,9 @@ const handshakeFailure = 40;
  * plain error if one side closed.
  */
 export async function admitHello(ends: TunnelEnds): Promise<TunnelContent> {
+  if (ends.mayBeOpaque && (await upstreamSpeaksFirst(ends))) return { kind: 'opaque' };
   const first = await readHello(ends, false);
+  if (first === 'opaque') return { kind: 'opaque' };
   if (first === 'http') {
     return ends.port === 443
       ? { kind: 'http', refusal: refused('proxy.tls_required') }
@@ -49,7 +55,30 @@ export async function admitHello(ends: TunnelEnds): Promise<TunnelContent> {
   return { kind: 'tls', sni };
 }
 
-async function readHello(ends: TunnelEnds, isRetry: boolean): Promise<ClientHello | 'http'> {
+/**
+ * Waits for the first bytes of either side. In some protocols (SMTP, SSH, MySQL) the server sends
+ * them. True also if both sides stay silent until the time limit.
+ */
+function upstreamSpeaksFirst({ agent, upstream, handshakeMs }: TunnelEnds): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const settle = (isUpstream: boolean) => {
+    clearTimeout(timer);
+    agent.off('readable', onAgent).off('close', onAgent);
+    upstream.off('readable', onUpstream).off('close', onUpstream);
+    resolve(isUpstream);
+  };
+  const onAgent = () => settle(false);
+  const onUpstream = () => settle(true);
+  const timer = setTimeout(onUpstream, handshakeMs);
+  agent.on('readable', onAgent).once('close', onAgent);
+  upstream.on('readable', onUpstream).once('close', onUpstream);
+  return promise;
+}
+
+async function readHello(
+  ends: TunnelEnds,
+  isRetry: boolean,
+): Promise<ClientHello | 'http' | 'opaque'> {
   const { agent, upstream, handshakeMs } = ends;
   const reader = new ClientHelloReader({ bytesMax: helloBytesMax, skipsOtherRecords: isRetry });
   const late = refused('proxy.tls_hello_timeout');
@@ -69,6 +98,10 @@ async function readHello(ends: TunnelEnds, isRetry: boolean): Promise<ClientHell
       agent.unshift(bytes);
       return 'http';
     case 'other':
+      if (ends.mayBeOpaque && !isRetry) {
+        agent.unshift(bytes);
+        return 'opaque';
+      }
       throw refused(ends.port === 443 ? 'proxy.tls_required' : 'proxy.protocol_refused');
     case 'malformed':
       throw refused('proxy.tls_hello_invalid');
@@ -118,39 +151,4 @@ export function alertAndClose(agent: Socket, { code }: GatewayError): void {
   const description = alerts[code] ?? handshakeFailure;
   agent.end(Buffer.from([0x15, 3, 1, 0, 2, 2, description]));
   agent.resume();
-}
-
-interface ReadLimit {
-  readonly timeoutMs: number;
-  /** The error if `decide` returns no value in time. */
-  readonly late: Error;
-}
-
-/** Reads until `decide` returns a value; resolves with this value and all bytes read. */
-function readUntil<Value>(
-  socket: Socket,
-  { timeoutMs, late }: ReadLimit,
-  decide: (chunk: Buffer) => Value | undefined,
-): Promise<{ readonly value: Value; readonly bytes: Buffer }> {
-  const { promise, resolve, reject } = Promise.withResolvers<{ value: Value; bytes: Buffer }>();
-  const chunks: Buffer[] = [];
-  const timer = setTimeout(() => finish(() => reject(late)), timeoutMs);
-  const finish = (settle: () => void) => {
-    clearTimeout(timer);
-    socket.off('readable', onReadable).off('end', onEnd).off('close', onEnd).off('error', onError);
-    settle();
-  };
-  const onEnd = () =>
-    finish(() => reject(new Error('The connection closed before the handshake.')));
-  const onError = (error: Error) => finish(() => reject(error));
-  const onReadable = () => {
-    const chunk: Buffer | null = socket.read();
-    if (chunk === null) return;
-    chunks.push(chunk);
-    const value = decide(chunk);
-    if (value !== undefined) finish(() => resolve({ value, bytes: Buffer.concat(chunks) }));
-  };
-  socket.on('readable', onReadable).once('end', onEnd).once('close', onEnd).once('error', onError);
-  if (socket.destroyed || socket.readableEnded) onEnd();
-  return promise;
 }

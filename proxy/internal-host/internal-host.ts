@@ -56,6 +56,7 @@ export function answerInternal(
 
 function answerTo(target: string, deps: InternalHostDeps): Answer {
   if (target === '/manifest') return json(200, deps.manifest());
+  if (target === '/healthz') return json(200, { status: 'ok' });
   if (target === '/ca.crt') {
     return { status: 200, type: 'application/x-pem-file', text: deps.caCertificate() };
   }
@@ -65,7 +66,11 @@ function answerTo(target: string, deps: InternalHostDeps): Answer {
     return problem(404, 'approval.not_found', 'The approval does not exist for this agent.');
   }
   return approval === undefined
-    ? problem(404, 'request.not_found', 'Here are /approvals/{id}, /manifest and /ca.crt.')
+    ? problem(
+        404,
+        'request.not_found',
+        'Here are /approvals/{id}, /manifest, /ca.crt and /healthz.',
+      )
     : json(200, approvalBody(id ?? '', approval));
 }
 

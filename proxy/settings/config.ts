@@ -6,6 +6,7 @@ import {
   limit,
   logLevel,
   milliseconds,
+  optionalPort,
   parseSettings,
   port,
   privateRanges,
@@ -49,9 +50,18 @@ export interface TracingSettings {
   readonly batchDelayMs: number;
 }
 
+export interface TransparentSettings {
+  /** For redirected TCP connections. */
+  readonly port: number;
+  /** For redirected DNS queries, over UDP and TCP. */
+  readonly dnsPort: number;
+}
+
 const schema = z.object({
   SALLYPORT_PROXY_PORT: port(8181),
   SALLYPORT_PROXY_ADMIN_PORT: port(8182),
+  SALLYPORT_TRANSPARENT_PORT: optionalPort,
+  SALLYPORT_DNS_PORT: port(15_053),
   SALLYPORT_PROXY_HOST: z.string().default('127.0.0.1'),
   SALLYPORT_PROXY_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
   SALLYPORT_DATA_DIR: z.string().default('.sallyport'),
@@ -81,6 +91,8 @@ export interface Config {
   readonly proxyHost: string;
   readonly proxyPort: number;
   readonly adminPort: number;
+  /** The ports for redirected traffic; undefined if the sidecar accepts none. */
+  readonly transparent: TransparentSettings | undefined;
   readonly proxyToken: string | undefined;
   readonly dataDir: string;
   /** Origin of the control plane, without `/api`. */
@@ -118,6 +130,11 @@ function tracingSettings(settings: z.output<typeof schema>): TracingSettings | u
   };
 }
 
+function transparentSettings(settings: z.output<typeof schema>): TransparentSettings | undefined {
+  const { SALLYPORT_TRANSPARENT_PORT: transparentPort, SALLYPORT_DNS_PORT: dnsPort } = settings;
+  return transparentPort === undefined ? undefined : { port: transparentPort, dnsPort };
+}
+
 const loopback = ['127.0.0.1', '::1', 'localhost'];
 
 export function readConfig(source: SettingsSource): Config {
@@ -131,6 +148,7 @@ export function readConfig(source: SettingsSource): Config {
     proxyHost: settings.SALLYPORT_PROXY_HOST,
     proxyPort: settings.SALLYPORT_PROXY_PORT,
     adminPort: settings.SALLYPORT_PROXY_ADMIN_PORT,
+    transparent: transparentSettings(settings),
     proxyToken: settings.SALLYPORT_PROXY_TOKEN,
     dataDir: settings.SALLYPORT_DATA_DIR,
     controlPlaneUrl: settings.SALLYPORT_CONTROL_PLANE_URL.replace(/\/(api\/?)?$/, ''),

@@ -12,6 +12,8 @@ export const settingNames = [
   'SALLYPORT_API_ADMIN_PORT',
   'SALLYPORT_PROXY_PORT',
   'SALLYPORT_PROXY_ADMIN_PORT',
+  'SALLYPORT_TRANSPARENT_PORT',
+  'SALLYPORT_DNS_PORT',
   'SALLYPORT_DATA_DIR',
   'SALLYPORT_DEV_KEYS',
   'SALLYPORT_AGENT_ID',
@@ -102,11 +104,20 @@ export function ignoreInsecureTls(env: Record<string, string | undefined>): bool
 export const insecureTlsIgnored =
   'NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: certificates are always verified; add your certificate authorities with NODE_EXTRA_CA_CERTS';
 
+const portError = 'must be a port from 1 to 65535, or 0 for any free one';
+const portNumber = z.coerce
+  .number({ error: portError })
+  .int(portError)
+  .min(0, portError)
+  .max(65_535, portError);
+
 /** A TCP port; 0 selects any free port. */
 export function port(byDefault: number) {
-  const error = 'must be a port from 1 to 65535, or 0 for any free one';
-  return z.coerce.number({ error }).int(error).min(0, error).max(65_535, error).default(byDefault);
+  return portNumber.default(byDefault);
 }
+
+/** A port that is not opened unless it is set. */
+export const optionalPort = portNumber.optional();
 
 /**
  * The Redis URL; undefined means no Redis. Must be a URL, because ioredis takes other text for a

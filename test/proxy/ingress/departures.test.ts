@@ -80,7 +80,7 @@ describe('the ingress', () => {
   });
 
   it('waits for calls in flight when it closes, and accepts no new ones', async () => {
-    let release = () => {};
+    let release: (() => void) | undefined;
     const own = await startProxy(stage.cleanup, {
       handle: async ({ res }) => {
         await new Promise<void>((resolve) => {
@@ -93,11 +93,11 @@ describe('the ingress', () => {
     idle.on('error', () => {});
     const idleClosed = new Promise((resolve) => idle.resume().once('close', resolve));
     const answer = raw(own.port, `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await until(() => release !== undefined);
     const closed = own.ingress.close(5_000);
     await idleClosed;
     expect(await raw(own.port, `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`)).toBe('');
-    release();
+    release?.();
     expect(await answer).toContain('finished');
     await closed;
   });

@@ -278,7 +278,8 @@ describe('plain HTTP in a tunnel', () => {
       agentSide.write(Buffer.from(bytes, 'latin1'));
       const upstream = connect(port, '127.0.0.1');
       cleanup.add(() => upstream.destroy());
-      return admitHello({ agent, upstream, host, port: 443, handshakeMs: 5_000 });
+      const ends = { agent, upstream, host, port: 443, handshakeMs: 5_000 };
+      return admitHello({ ...ends, mayBeOpaque: false });
     };
     const required = expect.objectContaining({ code: 'proxy.tls_required' });
     expect(await first('GET / HTTP/1.1\r\n')).toEqual({ kind: 'http', refusal: required });

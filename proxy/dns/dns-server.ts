@@ -1,0 +1,125 @@
+import { createSocket, type Socket as UdpSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { listenError } from '../../shared/base/listen-error.ts';
+import { answerQuery } from './answer-query.ts';
+import type { SyntheticNames } from './synthetic-names.ts';
+
+interface DnsServerOptions {
+  readonly names: SyntheticNames;
+  /** The redirect rules send the agent's queries to this port; 0 selects any free port. */
+  readonly port: number;
+  readonly hosts: readonly string[];
+  readonly onQuery?: ((rcode: string) => void) | undefined;
+}
+
+export interface DnsServer {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+const tcpIdleMs = 10_000;
+const tcpConnectionsMax = 64;
+const lengthBytes = 2;
+
+/** Answers DNS queries over UDP and TCP, on the same port of every host. */
+export async function startDnsServer(options: DnsServerOptions): Promise<DnsServer> {
+  const { hosts } = options;
+  const closers: (() => Promise<void>)[] = [];
+  const close = async () => {
+    await Promise.all(closers.splice(0).map((closeOne) => closeOne()));
+  };
+  let { port } = options;
+  try {
+    for (const host of hosts) {
+      const tcp = await listenTcp(options, { host, port });
+      closers.push(tcp.close);
+      port = tcp.port;
+      const udp = await listenUdp(options, { host, port });
+      closers.push(udp);
+    }
+  } catch (thrown) {
+    await close();
+    throw thrown;
+  }
+  return { port, close };
+}
+
+interface At {
+  readonly host: string;
+  readonly port: number;
+}
+
+const settings = { hostSetting: 'SALLYPORT_DNS_PORT', portSetting: 'SALLYPORT_DNS_PORT' };
+
+async function listenUdp(
+  { names, onQuery }: DnsServerOptions,
+  at: At,
+): Promise<() => Promise<void>> {
+  const socket: UdpSocket = createSocket({
+    type: at.host.includes(':') ? 'udp6' : 'udp4',
+    ipv6Only: at.host.includes(':'),
+  });
+  socket.on('message', (message, from) => {
+    const response = answerQuery(message, { names, transport: 'udp' });
+    if (response === undefined) return;
+    onQuery?.(response.rcode);
+    // A client that has gone is not an error of the server.
+    socket.send(response.bytes, from.port, from.address, () => {});
+  });
+  socket.bind(at.port, at.host);
+  await once(socket, 'listening').catch((error: Error) => {
+    throw listenError(error, { ...at, ...settings });
+  });
+  socket.on('error', () => {});
+  return () => new Promise((resolve) => socket.close(() => resolve()));
+}
+
+async function listenTcp(
+  options: DnsServerOptions,
+  at: At,
+): Promise<{ readonly port: number; readonly close: () => Promise<void> }> {
+  const sockets = new Set<Socket>();
+  const server: Server = createServer((socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    serveTcp(socket, options);
+  });
+  server.maxConnections = tcpConnectionsMax;
+  server.listen({ ...at, ipv6Only: at.host.includes(':') });
+  await once(server, 'listening').catch((error: Error) => {
+    throw listenError(error, { ...at, ...settings });
+  });
+  const { port } = server.address() as AddressInfo;
+  const close = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      for (const socket of sockets) socket.destroy();
+    });
+  return { port, close };
+}
+
+/** Messages over TCP follow their length in two bytes (RFC 1035 section 4.2.2). */
+function serveTcp(socket: Socket, { names, onQuery }: DnsServerOptions): void {
+  let unread = Buffer.alloc(0);
+  socket.setTimeout(tcpIdleMs, () => socket.destroy());
+  socket.on('error', () => {});
+  socket.on('data', (chunk: Buffer) => {
+    unread = Buffer.concat([unread, chunk]);
+    while (unread.length >= lengthBytes) {
+      const end = lengthBytes + unread.readUInt16BE(0);
+      if (unread.length < end) return;
+      const response = answerQuery(unread.subarray(lengthBytes, end), { names, transport: 'tcp' });
+      unread = unread.subarray(end);
+      if (response === undefined) return void socket.destroy();
+      onQuery?.(response.rcode);
+      const length = Buffer.alloc(lengthBytes);
+      length.writeUInt16BE(response.bytes.length);
+      // A client that does not read its responses is not read from, either.
+      if (!socket.write(Buffer.concat([length, response.bytes]))) {
+        socket.pause();
+        socket.once('drain', () => socket.resume());
+      }
+    }
+  });
+}

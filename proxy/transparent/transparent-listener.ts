@@ -1,0 +1,61 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { listenError } from '../../shared/base/listen-error.ts';
+import type { OriginalDestination } from './original-destination.ts';
+
+interface TransparentListenerOptions {
+  /** The redirect rules send the agent's connections to this port; 0 selects any free port. */
+  readonly port: number;
+  readonly hosts: readonly string[];
+  readonly connectionsMax: number;
+  readonly readDestination: (socket: Socket) => OriginalDestination | undefined;
+  readonly onRedirected: (socket: Socket, destination: OriginalDestination) => void;
+  /** Called for a connection to this port that no rule redirected; it is closed. */
+  readonly onDirect: () => void;
+}
+
+export interface TransparentListener {
+  readonly port: number;
+  /** Accepts no more connections. Those that were accepted belong to the ingress. */
+  close(): void;
+}
+
+/** Accepts connections that network rules redirected, on the same port of every host. */
+export async function startTransparentListener(
+  options: TransparentListenerOptions,
+): Promise<TransparentListener> {
+  const servers: Server[] = [];
+  const close = () => {
+    for (const server of servers) server.close();
+  };
+  let { port } = options;
+  try {
+    for (const host of options.hosts) {
+      const server = createServer(
+        { allowHalfOpen: true, noDelay: true, keepAlive: true },
+        (socket) => accept(socket, options),
+      );
+      // The ingress counts all connections of the agent; this is only the limit of one server.
+      server.maxConnections = options.connectionsMax;
+      server.listen({ host, port, ipv6Only: host.includes(':') });
+      await once(server, 'listening').catch((error: Error) => {
+        const setting = 'SALLYPORT_TRANSPARENT_PORT';
+        throw listenError(error, { host, port, hostSetting: setting, portSetting: setting });
+      });
+      servers.push(server);
+      ({ port } = server.address() as AddressInfo);
+    }
+  } catch (thrown) {
+    close();
+    throw thrown;
+  }
+  return { port, close };
+}
+
+function accept(socket: Socket, options: TransparentListenerOptions): void {
+  const destination = options.readDestination(socket);
+  if (destination === undefined) {
+    options.onDirect();
+    socket.resetAndDestroy();
+  } else options.onRedirected(socket, destination);
+}
