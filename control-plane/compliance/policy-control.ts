@@ -5,6 +5,7 @@ import { type Mode, modes, stricterMode } from '../../shared/vocabulary/action.t
 import type { Services } from '../core/services.ts';
 import { listKillSwitches } from '../kill-switches/list-kill-switches.ts';
 import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import { loadPublishedPolicies } from '../policies/load-published.ts';
 import type { SealedDecision } from '../trials/decision-pages.ts';
 import { rejudge } from '../trials/rejudge.ts';
@@ -57,10 +58,9 @@ async function assessRules(services: Services, tenantId: string): Promise<Assess
 
 /** The tenant's own mode, or a stricter one that a kill switch forces on all calls. */
 async function modeInForce(services: Services, tenantId: string): Promise<Mode> {
-  const query = { where: { id: tenantId } };
-  const [tenant] = await claimedRows(services.db, 'tenant').findClaims(['mode'], query);
-  const own = modes.find((known) => known === tenant?.mode);
-  if (own === undefined) throw new Error('the mode of the tenant cannot be read');
+  const tenant = await signedRows(services, 'tenant').findExisting({ where: { id: tenantId } });
+  // The cast is safe, because the column's constraint allows no other value.
+  const own = tenant.mode as Mode;
   const armed = await listKillSwitches(services, { tenantId }, { status: 'armed', limit: 1_000 });
   const forced = armed.flatMap(({ kind, tool, agent_id, mode }) =>
     kind === 'force_mode' && tool === undefined && agent_id === undefined

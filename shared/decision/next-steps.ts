@@ -51,7 +51,7 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
     'Do not use this passport again. Ask the operator why it was revoked before getting another.',
   ],
   'passport.replay_detected': [
-    'A passport is valid for one call. If the first call succeeded, do not repeat it.',
+    'A passport is valid for one call. If the first call with it succeeded, do not repeat the call; otherwise, send it again with a new passport.',
     newPassport,
   ],
   'passport.claim_unavailable': ['Send the call again in a few seconds with a new passport.'],
@@ -82,7 +82,7 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
     'Use the resource that the arguments identify, as given in the summary, and send the action again.',
   ],
   'args.resource_ambiguous': [
-    'Send the argument without "/", ":" and "\\", or ask the operator to write {+name} for it in the binding’s resource.',
+    'Send the argument without "/", ":" and "\\", or ask the operator to write {+name} instead of {name} for it in the binding’s resource.',
   ],
   'execution.not_configured': [
     'Ask the operator to give this tool’s binding an upstream (PUT /v1/runtime/bindings/{name}); retrying does not help until then.',

@@ -71,7 +71,7 @@ export const errorKinds = {
   ),
   'args.duplicate_key': unreadable(400, 'An object contains the same key twice.'),
   'args.amount_exceeds_limit': fault(403, 'The amount exceeds what the passport allows.'),
-  'args.resource_out_of_scope': fault(403, 'The resource is outside what the passport allows.'),
+  'args.resource_out_of_scope': fault(403, 'The passport does not allow this resource.'),
   'args.external_recipient': fault(403, 'A recipient is outside the allowed domains.'),
   'args.resource_ambiguous': fault(
     400,

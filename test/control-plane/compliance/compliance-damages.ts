@@ -39,9 +39,6 @@ export const damagesOf = (ago: (ms: number) => string): readonly Damage[] => [
   row('CC-1', 'no_enforcing_policy', 'no policy is published', () => [
     "update policy set lifecycle = 'archived'",
   ]),
-  row('CC-1', 'mode_not_enforcing', 'the tenant’s mode is monitor', () => [
-    "update tenant set mode = 'monitor'",
-  ]),
   row(
     'CC-1',
     'decision_not_enforced',

@@ -12,6 +12,7 @@ import {
   getCompliance,
 } from '../../../shared/contract/compliance.ts';
 import { armKillSwitch, disarmKillSwitch } from '../../../shared/contract/kill-switches.ts';
+import { changeTenantSettings, getTenantSettings } from '../../../shared/contract/tenants.ts';
 import { verifyObject } from '../../../shared/crypto/signed-object.ts';
 import { verificationKeys } from '../../../shared/crypto/signing-key.ts';
 import { until } from '../../support/base/until.ts';
@@ -29,8 +30,21 @@ afterAll(() => stage?.close());
 const damages = damagesOf((ms) => new Date(stage.gateway.services.clock.now() - ms).toISOString());
 const nextSteps: string[] = [];
 
+/** Runs `look` while the tenant's mode is monitor. */
+async function whileMonitoring<Result>(look: () => Promise<Result>): Promise<Result> {
+  const { owner } = stage.gateway;
+  const { mode } = await owner.call(getTenantSettings, {});
+  await owner.call(changeTenantSettings, { body: { mode: 'monitor' } });
+  try {
+    return await look();
+  } finally {
+    await owner.call(changeTenantSettings, { body: { mode } });
+  }
+}
+
 /** Reasons that the tests below cause by other means. */
 const elsewhere: readonly ControlReason[] = [
+  'mode_not_enforcing',
   'insufficient_evidence',
   'check_failed',
   'development_keys',
@@ -76,6 +90,18 @@ describe('the compliance controls', () => {
     },
   );
 
+  it('control CC-1 fails with mode_not_enforcing if the tenant’s mode is monitor', async () => {
+    const found = await whileMonitoring(() => stage.control('CC-1'));
+    expect(reasonsOf(found)).toEqual(['mode_not_enforcing']);
+    nextSteps.push(found.findings[0]?.next_step ?? '');
+  });
+
+  it('control CC-1 fails with check_failed if a database writer changed the tenant’s mode', async () => {
+    const forged = ["update tenant set mode = 'strict'"];
+    const found = await stage.damaged(forged, () => stage.control('CC-1'));
+    expect(reasonsOf(found)).toEqual(['check_failed']);
+  });
+
   it('name only existing operations in their next steps', () => {
     const known = new Set(
       allRoutes(stage.gateway.services).map(
@@ -83,14 +109,13 @@ describe('the compliance controls', () => {
       ),
     );
     const named = nextSteps.flatMap((step) => step.match(/[A-Z]{3,6} \/v1\/[a-z{}/-]+/g) ?? []);
-    expect(nextSteps).toHaveLength(damages.length);
+    expect(nextSteps).toHaveLength(damages.length + 1);
     expect(named.filter((one) => !known.has(one))).toEqual([]);
     expect(named.length).toBeGreaterThan(10);
   });
 
   it('control CC-1 passes if the tenant’s mode is monitor and a kill switch forces mode enforce', async () => {
     const look = () => stage.control('CC-1');
-    const tampered = () => stage.damaged(["update tenant set mode = 'monitor'"], look);
     const whileArmed = async (body: {
       kind: 'force_mode';
       reason: string;
@@ -98,7 +123,7 @@ describe('the compliance controls', () => {
       tool?: string;
     }) => {
       const { id } = await stage.gateway.owner.call(armKillSwitch, { body });
-      const found = reasonsOf(await tampered());
+      const found = reasonsOf(await whileMonitoring(look));
       await stage.gateway.owner.call(disarmKillSwitch, { params: { id } });
       return found;
     };
