@@ -9,7 +9,7 @@ const program = join(
   'dist/index.js',
 );
 
-/** Every check of every scenario with its result: `tools-list / tools-list-returned: SUCCESS`. */
+/** The result of each check of each scenario, as in `tools-list / tools-list-returned: SUCCESS`. */
 export type Results = readonly string[];
 
 interface Check {
@@ -40,7 +40,7 @@ export async function runSuite(
   }
 }
 
-/** The suite exits with 1 if a check failed, which is a valid result. */
+/** The suite exits with 1 if a check failed; this is a valid result. */
 function run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [program, ...args], {
@@ -58,7 +58,10 @@ function run(args: readonly string[], env: Readonly<Record<string, string>>): Pr
   });
 }
 
-/** The folder is named after the scenario, with its kind as a prefix and the time as a suffix. */
+/**
+ * Returns the scenario of a result file. The folder's name is the scenario with its kind as a prefix and the
+ * time as a suffix.
+ */
 function scenarioOf(file: string): string {
   return dirname(file)
     .replace(/^server-/, '')
@@ -70,7 +73,6 @@ function read(file: string, scenario: string): string[] {
   return checks.map(({ id, status }) => `${scenario} / ${id}: ${status}`);
 }
 
-/** Removes time stamps and ports, which differ between runs. */
 export function failures(results: Results): Results {
   return results.filter((result) => result.endsWith(': FAILURE'));
 }

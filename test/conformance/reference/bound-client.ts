@@ -6,8 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ProxyAgent, fetch as proxied } from 'undici';
 
 /**
- * Runs the reference client behind a sidecar. First it binds the suite's server for this scenario,
- * as an operator would do; then it starts the client with the proxy variables of the sidecar.
+ * Runs the reference client behind a sidecar. It first binds the suite's server for this scenario, as an
+ * operator would, and then starts the client with the proxy variables of the sidecar.
  */
 async function main(): Promise<void> {
   const { BENCH_API = '', BENCH_KEY = '', BENCH_PROXY = '' } = process.env;

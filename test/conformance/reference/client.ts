@@ -1,9 +1,9 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 
 /**
- * A client for the conformance suite that uses the official package only: it lists the tools and
- * calls them with the suite's arguments or default ones. Takes the server's address as its last
- * argument; the environment sets the proxy.
+ * A client for the conformance suite that uses the official package only. It lists the tools and calls them
+ * with the suite's arguments or default arguments. The last command-line argument is the address of the
+ * server; the environment sets the proxy.
  */
 async function main(): Promise<void> {
   const url = new URL(process.argv.at(-1) ?? '');
@@ -38,7 +38,7 @@ interface Call {
 }
 
 /**
- * A call of the tool with a value of the right type for each argument; `object` is the value for
+ * Returns a call of the tool with a value of the right type for each argument. `object` is the value of
  * arguments that are objects.
  */
 function plainCall(

@@ -1,6 +1,8 @@
 import type { EventStore } from '@modelcontextprotocol/server';
 
-/** Stores a session's events so that a stream can be resumed after the last event received. */
+/**
+ * Stores a session's events, so that a stream can be resumed after the last event that the client received.
+ */
 export function eventStore(): EventStore {
   const events: { readonly stream: string; readonly message: never }[] = [];
   return {

@@ -31,7 +31,7 @@ const sampling = (prompt: string) =>
     maxTokens: 100,
   });
 
-/** Requests these inputs until all are answered. */
+/** Returns a result that requests these inputs, or undefined if the client has answered all of them. */
 function ask(
   { mcpReq }: ServerContext,
   inputRequests: InputRequests,

@@ -2,7 +2,7 @@ import { completable, type McpServer, ResourceTemplate } from '@modelcontextprot
 import { z } from 'zod';
 import { png } from './tools.ts';
 
-/** Resources by the addresses under which the conformance suite reads them. */
+/** Registers resources under the URIs that the conformance suite reads. */
 export function registerResources(server: McpServer): void {
   const plain = { description: 'A text', mimeType: 'text/plain' };
   for (const name of ['static-text', 'watched-resource']) {
@@ -30,7 +30,7 @@ const said = (value: string) => ({
   content: { type: 'text' as const, text: value },
 });
 
-/** Prompts by the names under which the conformance suite gets them. */
+/** Registers prompts under the names that the conformance suite requests. */
 export function registerPrompts(server: McpServer): void {
   server.registerPrompt('test_simple_prompt', { description: 'Simple' }, () => ({
     messages: [said('This is a simple prompt for testing.')],

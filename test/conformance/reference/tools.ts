@@ -1,7 +1,7 @@
 import { type CallToolResult, fromJsonSchema, type McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 
-/** One red pixel. */
+/** A PNG image of one red pixel. */
 export const png =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg==';
 const wav = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
@@ -15,7 +15,7 @@ const embedded = (uri: string, value: string) => ({
   resource: { uri, mimeType: 'text/plain', text: value },
 });
 
-/** Tools that answer at once, under the names that the conformance suite uses. */
+/** Registers tools that answer at once, under the names that the conformance suite uses. */
 export function registerPlainTools(server: McpServer): void {
   const tool = (name: string, answer: () => CallToolResult) =>
     server.registerTool(name, { description: `The suite's ${name}` }, answer);
@@ -80,7 +80,7 @@ const schema2020 = {
   additionalProperties: false,
 };
 
-/** Tools that send messages before they answer, or that lose their stream during a call. */
+/** Registers tools that send messages before they answer, or that lose their stream during a call. */
 export function registerSpeakingTools(server: McpServer): void {
   server.registerTool('test_tool_with_logging', { description: 'Logs' }, async (ctx) => {
     for (const data of ['Tool execution started', 'Tool processing data', 'Tool completed']) {
@@ -104,13 +104,13 @@ export function registerSpeakingTools(server: McpServer): void {
   });
   server.registerTool('test_reconnection', { description: 'Loses its stream' }, async (ctx) => {
     ctx.http?.closeSSE?.();
-    // The suite measures that a client waits before it reconnects, so the response must come later.
+    // The response is late, because the suite measures whether a client waits before it reconnects.
     await new Promise((resolve) => setTimeout(resolve, 100));
     return text('The client came again and found its answer.');
   });
 }
 
-/** Tools of sessions that send requests to the client during a call. */
+/** Registers tools of sessions, which send requests to the client during a call. */
 export function registerAskingTools(server: McpServer): void {
   server.registerTool(
     'test_sampling',
