@@ -32,7 +32,7 @@ afterAll(async () => {
   await api.close();
 });
 
-/** Generous, for a machine under other load: an input that is slow by design takes minutes. */
+/** Generous, because the machine may be busy; an input that is slow by design takes minutes. */
 const answeredWithinMs = 30_000;
 
 // The routes only keep references to their services, which are not called.
@@ -43,7 +43,7 @@ const withBody = operations.filter(
 const withLines = operations.filter(({ bodyType }) => bodyType === 'ndjson');
 const withParameters = operations.filter(({ params, query }) => params ?? query);
 
-/** Every refusal has a reason, no request fails, none is slow; returns the refusals. */
+/** Expects that every refusal has a reason and that no request fails or is slow; returns the refusals. */
 function refusalsAmong(answers: readonly Judged[]): readonly Judged[] {
   const wrong = answers.filter(
     ({ status, reason, ms }) =>
@@ -54,8 +54,8 @@ function refusalsAmong(answers: readonly Judged[]): readonly Judged[] {
 }
 
 /**
- * Sends these and checks the rules: a request refused for its input stores nothing; a request
- * refused by a decision is evidence.
+ * Sends the requests and checks two rules: a request that is refused for its input stores nothing, and a
+ * request that is refused by a decision is stored as evidence.
  */
 async function expectTakenOrRefused(
   operation: AnyOperation,
@@ -68,7 +68,7 @@ async function expectTakenOrRefused(
     expect(await api.stored()).toEqual(before);
     return;
   }
-  // Some requests were accepted and stored, so the refused ones are repeated alone.
+  // Some of the requests were accepted and stored, so the refused requests are repeated alone.
   const between = await api.stored();
   const again = await Promise.all(refused.map(({ send }) => send()));
   if (again.every(({ status, isDecision }) => status >= 400 && !isDecision)) {
@@ -97,7 +97,7 @@ describe.each(withBody.map((operation) => [operation.id, operation] as const))(
       expect(await api.stored()).toEqual(before);
     });
 
-    it('is accepted or refused completely and quickly if any field has an unusual value', async () => {
+    it('is quickly accepted or refused as a whole, if any field has an unusual value', async () => {
       const example = operation.bodyExample ?? {};
       for (const place of placesOf(operation)) {
         const bodies = awkward.map((value) => jsonText(withValue(example, place, value)));
@@ -110,7 +110,7 @@ describe.each(withBody.map((operation) => [operation.id, operation] as const))(
   },
 );
 
-/** A request for each parameter of an operation, with a text as its value. */
+/** Returns one request for each parameter of an operation, each with the text as the parameter's value. */
 function parametersOf({ params, query }: AnyOperation): ((text: string) => HostileRequest)[] {
   return [
     ...(params === undefined ? [] : namesOf(params)).map((name: string) => (text: string) => ({
@@ -155,7 +155,7 @@ describe.each(withLines.map((operation) => [operation.id, operation] as const))(
 describe.each(withParameters.map((operation) => [operation.id, operation] as const))(
   'the parameters of %s',
   (_id, operation) => {
-    it('are accepted or refused completely and quickly, whatever they contain', async () => {
+    it('are quickly accepted or refused as a whole, whatever they contain', async () => {
       const body =
         operation.bodyExample === undefined ? undefined : jsonText(operation.bodyExample);
       const texts = [...awkwardTexts.map(encodeURIComponent), ...encodedTexts];

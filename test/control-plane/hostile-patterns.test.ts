@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway?.close());
 
-/** Generous, for a machine under other load: an input that is slow by design takes minutes. */
+/** Generous, because the machine may be busy; an input that is slow by design takes minutes. */
 const answeredWithinMs = 10_000;
 
 const preflight = (more: object) =>
@@ -28,7 +28,7 @@ async function timed<Answer>(work: Promise<Answer>): Promise<Answer> {
   return answer;
 }
 
-/** Text that keeps many partial matches alive at any position, none of which completes. */
+/** Returns a text with many partial matches at every position, none of which completes. */
 const restless = (length: number) => {
   let seed = 1;
   return Array.from({ length }, () => {
@@ -63,7 +63,7 @@ describe('a regular expression in a policy', () => {
     }
   });
 
-  it('does not match in an allow rule, but matches in a deny rule, if the text is too long to be searched', async () => {
+  it('does not match in an allow rule, but matches in a deny rule, if the text is too long to search', async () => {
     const tool = 'patterns.long';
     const isTool = { path: 'tool.name', operator: '==', value: tool };
     const when = { all: [isTool, search('(?i)a.{400}q')] };

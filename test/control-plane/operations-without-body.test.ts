@@ -47,7 +47,7 @@ const refused: readonly Sent[] = [
   { body: `{${' '.repeat(10_000)}}`, type: json },
 ];
 
-/** fetch sends no body with GET. */
+/** Uses node:http, because fetch sends no body with GET. */
 function send(operation: AnyOperation, { body, type, isChunked = false }: Sent) {
   const { url, authorization } = api.addressOf(operation);
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();

@@ -7,8 +7,8 @@ import { enrolledSidecar } from '../../support/control-plane/enrolled-sidecar.ts
 import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
 import { startUpstream } from '../../support/sidecar/upstream.ts';
 
-// Embedded mode has one connection, so code that waits for a second one inside a transaction hangs
-// here.
+// Embedded mode has one database connection. Code that waits for a second connection inside a transaction
+// hangs in these tests.
 let gateway: Gateway;
 beforeAll(async () => {
   gateway = await startGateway({

@@ -36,7 +36,7 @@ const issued = (more: JsonObject = {}) =>
   });
 const passportFor = async (more: JsonObject = {}) => (await issued(more)).passport;
 
-/** Runs it, and expects that the upstream received this number of calls. */
+/** Runs `work` and expects that the upstream receives exactly this number of calls from it. */
 async function expectSent(calls: number, work: () => Promise<unknown>) {
   const before = upstream.seen.length;
   await work();
@@ -53,7 +53,11 @@ describe('execute', () => {
       { args: { invoice: '8', amount: 40 } },
       { decision: 'deny', reason_code: 'args.resource_mismatch' },
     ],
-    ['that lacks an argument of the path', { args: {} }, { reason_code: 'args.schema_invalid' }],
+    [
+      'that lacks an argument which the path needs',
+      { args: {} },
+      { reason_code: 'args.schema_invalid' },
+    ],
     [
       'whose argument would change the path',
       { resource: 'invoice:../admin', args: { invoice: '../admin' } },
@@ -169,7 +173,7 @@ describe('the mode of an execute request', () => {
     });
   });
 
-  it('allows a denied action if it is monitor; the response then reports the denial', async () => {
+  it('monitor does not block a denied action, but the response reports the denial', async () => {
     await tenantMode('monitor');
     await expectSent(1, async () => {
       const answered = await run({ tool: 'shell' });
@@ -179,7 +183,7 @@ describe('the mode of an execute request', () => {
 });
 
 describe('a passport', () => {
-  it('allows one call, even if many concurrent requests present the same passport', async () => {
+  it('allows only one call, even if many concurrent requests present the passport', async () => {
     const passport = await passportFor();
     await expectSent(1, async () => {
       const answers = await Promise.all(Array.from({ length: 8 }, () => send({ passport })));
@@ -195,7 +199,7 @@ describe('a passport', () => {
 });
 
 describe('an approval', () => {
-  it('allows exactly the approved action, once', async () => {
+  it('allows only the approved action, and only once', async () => {
     const asked = await run({ tool: 'refund' });
     expect(asked).toMatchObject({ decision: 'require_approval', executed: false });
     const approver = await gateway.as({ role: 'approver', principal: 'anna' });
@@ -223,7 +227,7 @@ describe('an approval', () => {
 });
 
 describe('an allowed call whose conditions change before it is sent', () => {
-  /** Blocks the action while its decision is sealed, and runs a change in the meantime. */
+  /** Stops the action while its decision is being sealed, applies a change, and lets the action continue. */
   async function meanwhile(happens: () => Promise<unknown>, more: JsonObject = {}) {
     const holder = await services.pool.connect();
     try {

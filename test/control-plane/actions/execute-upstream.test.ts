@@ -9,7 +9,7 @@ import { executeStage, secret } from './execute-stage.ts';
 const dayMs = 86_400_000;
 const cleanup = new Cleanup();
 
-/** Fake DNS: each answer is returned once, the last one repeatedly. */
+/** A fake DNS: the answers for a name are returned in order, and the last one is then repeated. */
 const names: Record<string, string[][]> = {};
 const asked: string[] = [];
 const guard = createGuard({
@@ -44,7 +44,9 @@ afterAll(async () => {
   await cleanup.run();
 });
 
-/** Sends `pay` to another URL, without the credential, which is bound to the stage's upstream. */
+/**
+ * Binds `pay` to another URL. The credential is not sent there, because it is bound to the stage's upstream.
+ */
 const to = (url: string) => bind('pay', { upstream: { url, method: 'POST' } });
 const home = () => to(`https://${stage.host}/invoices/{invoice}/pay`);
 
@@ -76,7 +78,7 @@ describe('a forbidden upstream address', () => {
     await expectFailed('proxy.address_refused', false);
   });
 
-  it('is refused after DNS rebinding, because the call connects to exactly the checked address', async () => {
+  it('is refused after DNS rebinding, because each call connects to the address that was checked', async () => {
     const plain = await startUpstream();
     cleanup.add(() => plain.close());
     names['rebind.example'] = [['127.0.0.1'], ['10.0.0.7']];
@@ -88,7 +90,7 @@ describe('a forbidden upstream address', () => {
     expect(asked).toEqual(['rebind.example', 'rebind.example']);
   });
 
-  it('can be the control plane’s own port on this machine', async () => {
+  it('includes the control plane’s own port on this machine', async () => {
     const { port } = new URL(stage.gateway.api.origin);
     stage.services.upstream.guard.ownPorts.add(Number(port));
     await to(`http://127.0.0.1:${port}/readyz`);

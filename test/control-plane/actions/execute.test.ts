@@ -13,7 +13,7 @@ const asJson = { 'content-type': 'application/json' };
 beforeEach(() => answer('{"done":true}', asJson));
 
 describe('an allowed action', () => {
-  it('is sent once, as the binding defines, with the credential injected', async () => {
+  it('is sent once, as the binding defines, and with the credential', async () => {
     const before = upstream.seen.length;
     const answered = await run();
     expect(answered).toMatchObject({
@@ -43,7 +43,7 @@ describe('an allowed action', () => {
     const seen = upstream.seen.at(-1);
     expect(seen).toMatchObject({ method: 'GET', url: '/invoices/7?amount=40', body: '' });
     expect(seen?.headers).toMatchObject({ 'x-version': '7' });
-    // The credential is for other tools.
+    // The credential is bound to other tools.
     expect(seen?.headers.authorization).toBeUndefined();
   });
 
@@ -108,7 +108,7 @@ describe('the upstream’s response', () => {
     expect(Object.keys(result?.headers ?? {})).not.toContain('x-internal');
   });
 
-  it('is returned if it is a redirect; the redirect is not followed', async () => {
+  it('is returned even if it is a redirect, which is not followed', async () => {
     const before = upstream.seen.length;
     answer('', { location: `https://${stage.host}/elsewhere` }, 307);
     const { result } = await run();
@@ -125,22 +125,27 @@ describe('the upstream’s response', () => {
       'compressed',
       (reflected) => answer(gzipSync(`say ${reflected}`), { 'content-encoding': 'gzip' }),
     ],
-  ])('is withheld, body and headers, if it contains the credential %s', async (_where, reflect) => {
-    reflect(secret);
-    const sent = await stage.send();
-    expect(sent.body).toMatchObject({
-      decision: 'allow',
-      executed: true,
-      failure: { reason_code: 'credential.reflected' },
-      result: { headers: {}, body_format: 'none' },
-    });
-    expect(sent.text).not.toContain(secret);
-    const { data } = await eventById(String(sent.body?.result_event_id));
-    expect(JSON.stringify(data)).not.toContain(secret);
-  });
+  ])(
+    'is withheld completely (body and headers) if it contains the credential %s',
+    async (_where, reflect) => {
+      reflect(secret);
+      const sent = await stage.send();
+      expect(sent.body).toMatchObject({
+        decision: 'allow',
+        executed: true,
+        failure: { reason_code: 'credential.reflected' },
+        result: { headers: {}, body_format: 'none' },
+      });
+      expect(sent.text).not.toContain(secret);
+      const { data } = await eventById(String(sent.body?.result_event_id));
+      expect(JSON.stringify(data)).not.toContain(secret);
+    },
+  );
 });
 
-/** Text that JSON parsers may read as different values. */
+/**
+ * The expected result if JSON parsers may read the body as different values: the body is returned as text.
+ */
 function textOf(bytes: number) {
   return { body_format: 'text', body_bytes: bytes };
 }

@@ -18,7 +18,7 @@ const statuses: Readonly<Record<string, number>> = {
   'passport.agent_mismatch': 403,
   'passport.user_mismatch': 403,
 };
-/** The checks of a passport that need no action. */
+/** The reasons of checks that depend on the passport only, not on the action. */
 const ofItself: ReadonlySet<string> = new Set([
   'passport.expired',
   'passport.not_yet_valid',
@@ -38,7 +38,10 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => gateway?.close(), 60_000);
 
-/** Another tenant's passport is signed by that tenant, because others are rejected earlier. */
+/**
+ * Returns the signing key of the claimed tenant, because a passport with another signature is rejected
+ * earlier.
+ */
 async function keyOf(tenantId: string) {
   const { db, signingKeys } = gateway.services;
   const create = { id: tenantId, name: tenantId };
@@ -58,7 +61,7 @@ async function presented(vector: PresentedVector) {
   if (vector.before === 'revoked') {
     await gateway.post('/v1/passports/revoke', { jti: claims.jti, reason: 'test' });
   }
-  // Only a valid passport is marked as used, because a refused passport is not consumed.
+  // The claim is made directly: a request would not consume a passport that a check refuses.
   if (vector.before === 'used') {
     await gateway.services.bus.claim('default', `jti:${claims.jti}`, 60_000);
   }

@@ -21,7 +21,7 @@ describe('a passport in preflight', () => {
   });
 
   it.each(['low', 'critical'])(
-    'allows exactly one of many concurrent requests if its risk tier is %s',
+    'allows only one of many concurrent requests if its risk tier is %s',
     async (risk_tier) => {
       const { passport } = await passportFor({ risk_tier });
       const answers = await Promise.all(
@@ -33,7 +33,7 @@ describe('a passport in preflight', () => {
     },
   );
 
-  it('stays consumed after the bus lost its data if its risk tier is critical', async () => {
+  it('stays consumed if its risk tier is critical, even after the bus lost its data', async () => {
     const { passport, jti } = await passportFor({ risk_tier: 'critical' });
     await gateway.services.db.passportUse.create({
       data: { tenantId: 'default', jti, expiresAt: new Date(gateway.services.clock.now() + 1e6) },
@@ -64,7 +64,7 @@ describe('a passport in preflight', () => {
     expect(answer).toMatchObject({ status, body: { reason_code, decision: 'deny' } });
   });
 
-  it('is refused with 401 if it is expired or for another audience; if it does not cover the tool, preflight returns 200 with decision deny', async () => {
+  it('gets 401 if it is expired or for another audience, but 200 with decision deny if it does not cover the tool', async () => {
     const short = await passportFor({ ttl_seconds: 5 });
     gateway.services.clock.advance(6_000);
     const elsewhere = await passportFor({ audience: 'gateway://elsewhere' });
@@ -92,14 +92,14 @@ describe('a passport in preflight', () => {
     expect((await ask({ passport })).decision).toBe('allow');
   });
 
-  it('is valid for every user that the agent acts for if it names no user', async () => {
+  it('without a user is valid for every user that the agent acts for', async () => {
     const { token } = await gateway.owner.call(issueAgentPassport, {
       body: { agent_id: Number(agentId), requested_tools: ['pay'] },
     });
     expect((await ask({ passport: token, user_id: 'anybody' })).decision).toBe('allow');
   });
 
-  it('is also consumed in mode monitor, in which a failed check is reported but not enforced', async () => {
+  it('is also consumed in mode monitor, which reports a failed check but does not enforce it', async () => {
     const { passport } = await passportFor();
     expect((await ask({ passport, mode: 'monitor' })).decision).toBe('allow');
     const again = await gateway.post(

@@ -51,7 +51,7 @@ async function passportFor(gateway: Gateway, agentId: string, more: object) {
   return { passport, jti };
 }
 
-/** The ledger row of an event, and its parsed content. */
+/** Returns the ledger row of an event, and the event that the row contains. */
 async function sealed(gateway: Gateway, eventId: string, tenantId: string) {
   const where = { tenantId_eventId: { tenantId, eventId } };
   const row = await gateway.services.db.evidenceRow.findUniqueOrThrow({ where });

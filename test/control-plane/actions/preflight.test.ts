@@ -29,7 +29,7 @@ describe('preflight', () => {
     expect(event.data).toMatchObject({ policy_hash: policyHash, point: 'preflight' });
   });
 
-  it('returns policy decisions, denials included, with status 200', async () => {
+  it('returns policy decisions with status 200, even denials', async () => {
     for (const [tool, decision] of [
       ['shell', 'deny'],
       ['mail', 'warn'],
@@ -71,7 +71,7 @@ describe('preflight', () => {
     expect(answer).toMatchObject({ status: 400, body: { reason_code: 'args.schema_invalid' } });
   });
 
-  it('applies a policy from its publication until it is archived', async () => {
+  it('applies a policy once it is published, and no longer applies it after it is archived', async () => {
     expect((await ask({ tool: 'later' })).reason_code).toBe('policy.no_match');
     await gateway.publish(rule('allow', 'later'));
     expect((await ask({ tool: 'later' })).decision).toBe('allow');
@@ -80,7 +80,7 @@ describe('preflight', () => {
     expect((await ask({ tool: 'later' })).reason_code).toBe('policy.no_match');
   });
 
-  it('uses no policy and no agent of another tenant', async () => {
+  it('uses no policies and no agents of other tenants', async () => {
     const stranger = await gateway.as({ tenantId: 'other' });
     const answer = await ask({}, stranger);
     expect(answer).toMatchObject({ decision: 'deny', reason_code: 'policy.no_match' });

@@ -27,7 +27,7 @@ const action = (more: object = {}) => ({
   ...more,
 });
 
-/** Runs while no row can be added to the ledger. */
+/** Runs `work` while no row can be added to the ledger. */
 async function withoutLedger<T>(work: () => Promise<T>): Promise<T> {
   const { db } = gateway.services;
   await db.$executeRaw`alter table evidence_head rename to evidence_head_away`;

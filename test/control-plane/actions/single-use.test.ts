@@ -39,7 +39,8 @@ describe('two control planes on one database and one Redis', () => {
     redis = await startRedis();
     database = await freshDatabase();
     const masterKey = randomBytes(32);
-    // The clock is ahead of Redis, whose own clock sets the time since which it stores claims.
+    // This clock is ahead of Redis's clock, so that every passport is issued after Redis began to store
+    // claims.
     const clock = manualClock(Date.now() + 60_000);
     const options = { databaseUrl: database.url, redisUrl: redis.url, masterKey, clock };
     const first = await startGateway(options);
@@ -53,7 +54,7 @@ describe('two control planes on one database and one Redis', () => {
     await database.drop();
   });
 
-  it.each(['low', 'high'] as const)('accept a passport of %s risk once', async (risk) => {
+  it.each(['low', 'high'] as const)('accept a passport of %s risk only once', async (risk) => {
     const passport = await passportFor(replicas[0], agentId, risk);
     const answers = await Promise.all(
       Array.from({ length: 16 }, (_, n) => ask(replicas[n % 2 === 0 ? 0 : 1], agentId, passport)),
@@ -61,7 +62,7 @@ describe('two control planes on one database and one Redis', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(15).fill(403)]);
   });
 
-  it('accept a passport of low risk once, even if its claim was deleted from Redis', async () => {
+  it('accept a passport of low risk only once, even if the passport’s claim was deleted from Redis', async () => {
     const passport = await passportFor(replicas[0], agentId);
     expect((await ask(replicas[0], agentId, passport)).status).toBe(200);
     const client = new Redis(redis.url);
@@ -73,7 +74,7 @@ describe('two control planes on one database and one Redis', () => {
     expect(again).toMatchObject({ status: 403, body: { reason_code: 'passport.replay_detected' } });
   });
 
-  it('both apply a policy to the next decision after one of them published it', async () => {
+  it('both apply a policy to their next decision after one of them published the policy', async () => {
     const body = { tool: 'fresh', resource: 'r', agent_id: agentId, user_id: 'u' };
     const before = await replicas[1].post('/v1/actions/preflight', body);
     await replicas[0].publish(rule('allow', 'fresh'));

@@ -41,7 +41,7 @@ describe('registering an agent', () => {
     ]);
   });
 
-  it('returns 201, and 400 args.schema_invalid for an invalid agent', async () => {
+  it('returns 201 for a valid agent, and 400 args.schema_invalid for an invalid agent', async () => {
     const answers = await Promise.all(
       [
         { name: 'status', capabilities: [] },
@@ -78,7 +78,7 @@ describe('a passport for an agent', () => {
   const issue = (body: object, client = gateway.owner) =>
     client.call(issueAgentPassport, { body: body as never });
 
-  it('contains only the agent’s capabilities, and the hash of the published policies', async () => {
+  it('grants only the agent’s capabilities, and contains the hash of the published policies', async () => {
     await gateway.publish(rule('allow', 'a.b'));
     const { agent_id } = await register({ name: 'clamped', capabilities: ['a.*'], goal: 'Help' });
     const requested_tools = ['a.b', 'c', '**', 'a.**'];

@@ -13,7 +13,7 @@ let agent_id: number;
 beforeAll(async () => {
   redis = await startRedis();
   database = await freshDatabase();
-  // The clock is ahead of Redis, whose own clock sets the time since which it stores claims.
+  // This clock is ahead of Redis's clock, so that every passport is issued after Redis began to store claims.
   const clock = manualClock(Date.now() + 60_000);
   const options = {
     databaseUrl: database.url,
@@ -41,7 +41,7 @@ const at = (n: number) => replicas[n % 2 === 0 ? 0 : 1];
 const renew = (n: number, passport: string) =>
   at(n).post('/v1/agents/renew', { agent_id, passport });
 
-it('exactly one of 200 concurrent renewals of one passport over two control planes succeeds', async () => {
+it('of 200 concurrent renewals of one passport at two control planes, exactly one succeeds', async () => {
   const passport = await issue();
   const answers = await Promise.all(Array.from({ length: 200 }, (_, n) => renew(n, passport)));
   const made = answers.filter(({ status }) => status === 201);
@@ -54,7 +54,7 @@ it('exactly one of 200 concurrent renewals of one passport over two control plan
   expect(events.filter(({ type }) => type === 'passport.renewed')).toHaveLength(1);
 });
 
-it('exactly one of many concurrent renewals and uses of one passport succeeds', async () => {
+it('of many concurrent renewals and uses of one passport, exactly one succeeds', async () => {
   const passport = await issue();
   const ask = (n: number) =>
     at(n).post('/v1/actions/preflight', {

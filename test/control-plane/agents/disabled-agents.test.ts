@@ -204,7 +204,7 @@ describe('the agent operations', () => {
     },
   );
 
-  it('do not let a developer enable an agent that first the developer and then an owner disabled', async () => {
+  it('do not let a developer enable an agent that the developer disabled first and an owner disabled later', async () => {
     const id = await newAgent();
     const developer = await gateway.as({ role: 'developer', principal: 'dev' });
     await set(id, true, developer);

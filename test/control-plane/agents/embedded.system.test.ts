@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
 
-// Embedded mode has one connection, so code that waits for a second one inside a transaction hangs
-// here.
+// Embedded mode has one database connection. Code that waits for a second connection inside a transaction
+// hangs in this test.
 let gateway: Gateway;
 beforeAll(async () => {
   gateway = await startGateway({ databaseUrl: 'embedded' });

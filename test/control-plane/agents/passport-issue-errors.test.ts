@@ -37,7 +37,7 @@ const issueAny = () =>
     ttl_seconds: 60,
   });
 
-/** Expects the failed step in the response, and neither its cause nor a passport. */
+/** Expects that the response names the failed step and contains neither the cause nor a passport. */
 function expectFailure(answer: Answer, reason_code: string): void {
   expect([answer.status, answer.body?.reason_code]).toEqual([500, reason_code]);
   expect(Object.keys(answer.body ?? {}).sort()).toEqual(['error', 'reason_code']);
@@ -85,8 +85,8 @@ describe('the error of a failed passport issue', () => {
 
   it('is passport.sign_failed if the signing key cannot be opened', async () => {
     const { db } = gateway.services;
-    // This runs before the tenant exists, because a round of the publisher creates the keys of a
-    // new tenant.
+    // The table is removed before the tenant exists. Otherwise, the next round of the publisher would create
+    // the tenant's keys.
     await faults.withoutTable('signing_key');
     await db.tenant.create({ data: { id: 'keyless', name: 'keyless' } });
     const key = await gateway.api.key({ tenantId: 'keyless' });
@@ -110,13 +110,13 @@ describe('the error of a failed passport issue', () => {
     expect([await passports(), await issuedEvents()]).toEqual([0, 0]);
   });
 
-  it('is passport.persist_failed if the passport’s event cannot be stored; then no passport is stored', async () => {
+  it('is passport.persist_failed if the passport’s event cannot be stored; the passport is then not stored either', async () => {
     await faults.unwritable('event_outbox');
     expectFailure(await issue(), 'passport.persist_failed');
     expect(await passports()).toBe(0);
   });
 
-  it('is evidence.seal_failed if the passport’s event is not sealed at once; no token is returned', async () => {
+  it('is evidence.seal_failed and returns no token if the passport’s event is not sealed at once', async () => {
     await faults.unwritable('evidence_row');
     expectFailure(await issue(), 'evidence.seal_failed');
     expect(await issuedEvents()).toBe(0);
@@ -134,7 +134,7 @@ describe('the error of a failed passport issue', () => {
     expectFailure(await issue(unseen), 'internal.unexpected');
   });
 
-  it('occurs only while the database is damaged: later requests get passports', async () => {
+  it('occurs only while the database is damaged; later requests get passports', async () => {
     await faults.withoutTable('passport');
     expectFailure(await issue(), 'passport.persist_failed');
     await faults.mend();
@@ -143,7 +143,7 @@ describe('the error of a failed passport issue', () => {
 });
 
 describe('a lost database connection', () => {
-  it('causes passport.persist_failed if it is lost during the insert; nothing is stored', async () => {
+  it('causes passport.persist_failed if it occurs during the insert; nothing is stored', async () => {
     const { pool } = gateway.services;
     const locker = await pool.connect();
     try {
@@ -164,7 +164,7 @@ describe('a lost database connection', () => {
 });
 
 describe('renewing a passport', () => {
-  it('reports a step that fails after the old passport was consumed; then neither passport is usable', async () => {
+  it('reports a step that fails after the old passport was consumed; neither passport is usable afterwards', async () => {
     const issued = await issue();
     await faults.unwritable('passport');
     const answer = await gateway.post('/v1/agents/renew', {

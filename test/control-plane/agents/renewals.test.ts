@@ -56,7 +56,7 @@ describe('a renewed passport', () => {
     expect(about[1]?.id).toBe(made.evidence_id);
   });
 
-  it('omits tools that the agent lost; the renewal is refused if no tool is left', async () => {
+  it('omits tools that the agent lost, and is refused if no tool is left', async () => {
     const [one, two] = [await issue(), await issue()];
     await capable('mail', 'read.*');
     const made = await renew(one.token);
@@ -68,7 +68,7 @@ describe('a renewed passport', () => {
     await capable('read.*');
     expect(await refused(renew(two.token))).toEqual([403, 'passport.tool_not_allowed']);
     await capable('pay', 'mail', 'read.*', 'more');
-    // A refusal consumes nothing, and capabilities that the agent gained later are not added.
+    // The refusal did not consume the passport. Capabilities that the agent gained later are not added.
     expect((await renew(two.token)).claims.allowed_tools).toEqual(['pay', 'mail']);
   });
 
@@ -107,7 +107,7 @@ describe('a renewed passport', () => {
         token = made.token;
       } else if (hour === 11) {
         const made = answer as Awaited<ReturnType<typeof renew>>;
-        // 12 hours less 12 times 3500 seconds are left.
+        // Twelve hours minus 12 × 3500 seconds remain.
         expect(made.claims.exp - made.claims.iat).toBeLessThanOrEqual(1200);
         token = made.token;
         clock.advance(1_196_000 - 3_500_000);
@@ -144,7 +144,7 @@ describe('refreshing a passport', () => {
     expect(await refused(refresh(used.token))).toEqual([403, 'passport.replay_detected']);
   });
 
-  it('succeeds for one of many concurrent requests with the same expired passport', async () => {
+  it('succeeds for only one of many concurrent requests with the same expired passport', async () => {
     const { token } = await issue({ ttl_seconds: 5 });
     gateway.services.clock.advance(100_000);
     const settled = await Promise.allSettled(Array.from({ length: 20 }, () => refresh(token)));

@@ -142,7 +142,7 @@ describe('a service account', () => {
     expect(answers.map(({ status }) => status)).toEqual(Array(5).fill(403));
   });
 
-  it('has a unique name, and can get a new key under the same identity after the old key is revoked', async () => {
+  it('has a unique name, and can get a new key for the same identity after its old key is revoked', async () => {
     const [first, ...others] = await Promise.allSettled(
       Array.from({ length: 8 }, () => mint({ agent_id: own, name: 'one of eight' })),
     ).then((settled) => settled.sort((a, b) => a.status.localeCompare(b.status)));
@@ -187,7 +187,7 @@ describe('a service account', () => {
     expect(answer.status).toBe(401);
   });
 
-  it('can be created only for a registered agent, and, with a key that is bound to an agent, only for this agent', async () => {
+  it('can be created only for a registered agent; a key that is bound to an agent can create it only for this agent', async () => {
     expect((await refusalOf(mint({ agent_id: 2_147_483_647, name: 'x' }))).code).toBe(
       'agent.not_found',
     );

@@ -159,7 +159,7 @@ describe('deciding an approval', () => {
     }
   });
 
-  it('is refused for the requesting user, identified by id or by address in the directory', async () => {
+  it('is refused for the requesting user, whether identified by id or by address in the directory', async () => {
     const { db } = gateway.services;
     await db.directoryUser.create({
       data: { tenantId: 'default', id: 'user-9', email: 'nine@example.org' },
@@ -190,7 +190,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, { action: 'approve' }, ben)).toMatchObject({ status: 'approved' });
   });
 
-  it('counts two concurrent votes for a quorum of two', async () => {
+  it('counts both of two concurrent votes towards a quorum of two', async () => {
     const { id } = await request({ tool: 'two' });
     await Promise.all([
       decide(id, { action: 'approve' }, anna),
@@ -199,7 +199,7 @@ describe('deciding an approval', () => {
     expect(await stored(id)).toMatchObject({ status: 'approved' });
   });
 
-  it('counts votes together only if they contain the same modification', async () => {
+  it('adds votes together only if they contain the same modification', async () => {
     const { id } = await request({ tool: 'two' });
     const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
     expect(await decide(id, modify(1))).toMatchObject({ status: 'pending' });
@@ -207,7 +207,7 @@ describe('deciding an approval', () => {
     expect(await decide(id, modify(1), admin)).toMatchObject({ status: 'modified' });
   });
 
-  it('counts two concurrent votes that contain the same modification', async () => {
+  it('counts both of two concurrent votes that contain the same modification', async () => {
     const modify = (amount: number) => ({ action: 'modify', modified_args: { amount } }) as Act;
     for (let round = 0; round < 5; round++) {
       const { id } = await request({ tool: 'two' });

@@ -61,7 +61,7 @@ describe('the grant of an approval', () => {
     return { asked, id, event_hash };
   }
 
-  it('allows exactly the approved action, once, with a passport that contains the approval’s hash', async () => {
+  it('allows one call of exactly the approved action, with a passport that contains the approval’s hash', async () => {
     const { asked, id, event_hash } = await granted();
     const first = await gateway.owner.call(preflight, {
       body: { ...asked, passport: await passport(event_hash) },

@@ -52,7 +52,7 @@ async function ask(by: Client, one = action('refund')): Promise<number> {
 const decide = (id: number, by: Client, act = 'approve') =>
   by.call(decideApproval, { params: { id }, body: { action: act } as never });
 
-/** A client whose key was created by the client `by`. */
+/** Returns a client whose key was created by the client `by`. */
 async function minted(by: Client, body: { role: string; principal?: string; name?: string }) {
   const { key } = await by.call(createKey, { body: { name: 'made', ...body } as never });
   return api.client(key);
@@ -110,7 +110,7 @@ describe('the requester of an action', () => {
     expect((await refusalOf(decide(id, dora))).code).toBe('integrity.forged_row');
   });
 
-  it('is the agent alone if the request uses the agent’s key; the creator of the key may decide', async () => {
+  it('is only the agent if the request uses the agent’s key, so the creator of the key may decide', async () => {
     const id = await ask(await agentKey());
     expect((await decide(id, alice)).status).toBe('approved');
   });
@@ -129,7 +129,7 @@ describe('a person with several keys', () => {
     expect((await decide(id, bob)).status).toBe('approved');
   });
 
-  it('has only one vote, even with keys from before key creators were recorded', async () => {
+  it('has only one vote, even with keys that are older than the recording of key creators', async () => {
     await api.key({ role: 'owner', principal: 'root' });
     const key = await api.key({ role: 'owner', principal: 'older' });
     await services.db.apiKey.updateMany({

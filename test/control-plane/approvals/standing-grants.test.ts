@@ -117,7 +117,7 @@ describe('a standing grant', () => {
     await revoke(id);
   });
 
-  it('does not cover arguments that require a higher role or an approval for each call, even if its scope is tool', async () => {
+  it('whose scope is tool does not cover arguments that require a higher role or an approval for each call', async () => {
     const { id } = await granted(wire({ amount: 7 }), { uses: 20, scope: 'tool' });
     expect((await ask(wire({ amount: 8 }))).decision).toBe('allow');
     expect((await ask(wire({ amount: 1_001 }))).decision).toBe('require_approval');
@@ -275,7 +275,7 @@ describe('requesting a standing grant', () => {
 });
 
 describe('revoking a grant', () => {
-  it('ends the grant at once and returns its number of uses', async () => {
+  it('ends the grant at once and returns how often the grant was used', async () => {
     const asked = wire({ amount: 12 });
     const { id } = await granted(asked, { uses: 5 });
     await ask(asked);

@@ -88,14 +88,18 @@ describe('bindings that cover the same calls', () => {
   it.each<[string, object, object]>([
     ['the same path', http(), http({ tool: 'payments.other' })],
     ['two templates that match one path', http({ path: '/a/{x}' }), http({ path: '/{y}/b' })],
-    ['a passthrough and a call', http(), { protocol: 'passthrough', host: 'api.payments.example' }],
     [
-      'two servers at one endpoint',
+      'a passthrough and an HTTP call to one host',
+      http(),
+      { protocol: 'passthrough', host: 'api.payments.example' },
+    ],
+    [
+      'two MCP servers at one endpoint',
       { protocol: 'mcp', host: 'm.example' },
       { protocol: 'mcp', host: 'M.example', path: '/mcp' },
     ],
     [
-      'a call at the endpoint of a server',
+      'an HTTP call at the endpoint of an MCP server',
       { protocol: 'mcp', host: 'm.example', path: '/mcp' },
       http({ host: 'm.example', path: '/mcp' }),
     ],
@@ -122,7 +126,7 @@ describe('bindings that cover the same calls', () => {
     }
   });
 
-  it('are refused except for one if they are stored concurrently', async () => {
+  it('are refused, except for one of them, if they are stored concurrently', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => put('race', `b${index}`, http())),
     );
@@ -159,7 +163,7 @@ describe('the upstream of a tool', () => {
 
 describe('a malformed binding', () => {
   it.each<[string, object]>([
-    ['a call without a tool', http({ tool: undefined })],
+    ['an HTTP call without a tool', http({ tool: undefined })],
     ['a path with dot segments', http({ path: '/v1/../admin' })],
     ['a wildcard host', http({ host: '*.example' })],
     ['a host with a path', http({ host: 'a.example/x' })],

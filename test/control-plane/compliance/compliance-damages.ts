@@ -30,7 +30,7 @@ const hashOfAnother = sha256(canonicalJson(JSON.parse(another)));
 export const damagesOf = (ago: (ms: number) => string): readonly Damage[] => [
   row('CC-1', 'policies_unreadable', 'a published policy was changed', () => [
     `update policy set definition = '${another}'`,
-    // Like a newly started replica, which has no compiled policies.
+    // Changes the hash, which is the key of the cache, so that the policies are compiled again.
     "update policy set policy_hash = 'sha256:0'",
   ]),
   row('CC-1', 'no_enforcing_policy', 'every published policy has mode monitor', () => [
@@ -90,7 +90,8 @@ export const damagesOf = (ago: (ms: number) => string): readonly Damage[] => [
   row('CC-3', 'sealing_stuck', 'an event has waited in the outbox for 16 minutes', () => [
     `insert into event_outbox (tenant_id, event_id, event, dead_lettered, created_at)
        values ('default', 'ev_x', 'not yet', true, '${ago(16 * 60_000)}')`,
-    // Without this trigger, sealing would move the row into the ledger as an unreadable event.
+    // Without this trigger, sealing would move the row from the outbox into the ledger as an unreadable
+    // event.
     `create function stay() returns trigger language plpgsql as 'begin return null; end'`,
     `create trigger stay before delete on event_outbox for each row
        when (old.event_id = 'ev_x') execute function stay()`,

@@ -30,7 +30,7 @@ const others = [
   'api_key',
 ];
 
-/** Tables that the statements may change, and those that record a damaged ledger. */
+/** Returns the tables that the statements may change, and the tables that record the damage to a ledger. */
 function tablesIn(statements: readonly string[]): readonly string[] {
   const isLedger = changesLedger(statements);
   const told = isLedger ? ['evidence_verification', 'delivery'] : [];
@@ -71,7 +71,7 @@ export async function complianceStage() {
   const params = { id: Number(approval_request_id) };
   await anna.call(decideApproval, { params, body: { action: 'approve' } });
   await owner.call(drainDeliveries, { body: {} });
-  // A report allows a minute for decisions that are being sealed.
+  // A report gives each decision one minute to be sealed.
   services.clock.advance(120_000);
   const api = await startApi(complianceRoutes(services), services, { limits: roomyLimits });
   const auditor = await api.client(await api.key({ role: 'auditor' }));
@@ -83,7 +83,7 @@ export async function complianceStage() {
     approvalId: params.id,
     report: () => auditor.call(getCompliance),
     control: async (id: ControlId) => {
-      // The API answers sixty reports a minute.
+      // The API accepts sixty report requests per minute.
       services.clock.advance(1_500);
       const { controls } = await auditor.call(getCompliance);
       const found = controls.find((one) => one.id === id);

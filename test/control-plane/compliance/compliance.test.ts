@@ -42,7 +42,7 @@ async function whileMonitoring<Result>(look: () => Promise<Result>): Promise<Res
   }
 }
 
-/** Reasons that the tests below cause by other means. */
+/** Reasons that the tests below cause without a row in `damagesOf`. */
 const elsewhere: readonly ControlReason[] = [
   'mode_not_enforcing',
   'insufficient_evidence',
@@ -69,7 +69,7 @@ describe('a tenant without deviations', () => {
     for (const one of report.controls) expect(one.next_step).toBeNull();
   });
 
-  it('has a report that references existing events in the ledger', async () => {
+  it('has a report in which every referenced event exists in the ledger', async () => {
     const { controls } = await stage.report();
     const ids = controls.flatMap(({ evidence }) => (evidence.evidence_event_ids ?? []) as string[]);
     expect(ids.length).toBeGreaterThan(5);
@@ -168,7 +168,7 @@ describe('the compliance controls', () => {
     },
   );
 
-  it('except CC-4 fail with insufficient_evidence for a tenant without data', async () => {
+  it('fail with insufficient_evidence for a tenant without data, except for CC-4', async () => {
     const { services } = stage.gateway;
     const client = await stage.api.client(await stage.api.key({ tenantId: 'other' }));
     // Creates the signing key, as the publisher does.
@@ -177,7 +177,7 @@ describe('the compliance controls', () => {
     expect(status).toBe('fail');
     const silent = controls.filter((one) => !reasonsOf(one).includes('insufficient_evidence'));
     expect(silent.map(({ id }) => id)).toEqual(['CC-4']);
-    // Publishing creates the keys of an existing tenant.
+    // The tenant `keyless` does not exist, because the publisher creates the keys of each existing tenant.
     const keyless = (await complianceReport(services, 'keyless')).controls;
     const found = keyless.find(({ id }) => id === 'CC-4')?.findings ?? [];
     expect(reasonsOf({ findings: found })).toEqual(['insufficient_evidence']);
@@ -224,7 +224,7 @@ describe('a ledger that is too long to be verified at once', () => {
     expect((await state()).reasons).toEqual(['verification_stale']);
   });
 
-  it('is reported with a problem that an earlier verification found, and with acknowledged events that are missing', async () => {
+  it('is reported if an earlier verification found a problem, or if acknowledged events are missing', async () => {
     const { services } = stage.gateway;
     await changeVerification(services, 'default', (before) => ({ ...before, lostPosition: 99 }));
     expect((await state()).reasons).toContain('evidence_lost');

@@ -5,7 +5,10 @@ const noAgent = 2_147_483_647;
 
 type MakeBody = (stage: Stage) => object | Promise<object>;
 
-/** Failures in issuing a passport, by the step that the reason code names. */
+/**
+ * Reason codes that name the step at which issuing a passport fails, each with a fault that causes the
+ * failure.
+ */
 const faultsOnTheWay: readonly (readonly [string, (stage: Stage) => Promise<void>])[] = [
   ['agent.load_failed', ({ faults }) => faults.withoutTable('agent')],
   ['policy.load_failed', ({ faults }) => faults.withoutTable('policy')],
@@ -40,7 +43,7 @@ const registered = (more: object = {}) => ({
   ...more,
 });
 
-/** A key of the agent itself. */
+/** Creates a key that is bound to the agent. */
 const boundKey = ({ key, agentId }: Stage) =>
   key({ role: 'agent', agentId: Number(agentId), principal: 'bound' });
 

@@ -11,7 +11,7 @@ export interface Case {
   readonly answer: (ask: Ask, stage: Stage) => Promise<Answer>;
 }
 
-/** By `METHOD PATH`. */
+/** The cases of each operation, by `METHOD PATH`. */
 export type Cases = Readonly<Record<string, readonly Case[]>>;
 
 export const yields = (status: number, reason: string, answer: Case['answer']): Case => ({
@@ -23,18 +23,18 @@ export const yields = (status: number, reason: string, answer: Case['answer']): 
 export const succeeds = (status: number, answer: Case['answer']): Case =>
   yields(status, '', answer);
 
-/** A case for each body, which must be refused with 400 `args.schema_invalid`. */
+/** Returns one case for each body; each expects a refusal with 400 `args.schema_invalid`. */
 export const refusesBodies = (...bodies: readonly unknown[]): readonly Case[] =>
   bodies.map((body) => yields(400, 'args.schema_invalid', (ask) => ask({ body })));
 
-/** Like {@link yields}, while the database has a fault. */
+/** Like {@link yields}, but the table is unavailable during the request. */
 export const failsWithout = (table: string, reason: string, answer: Case['answer']): Case =>
   yields(500, reason, async (ask, stage) => {
     await stage.faults.withoutTable(table);
     return answer(ask, stage);
   });
 
-/** Like {@link yields}, while a published policy was changed in the database. */
+/** Like {@link yields}, but a published policy differs from its hash during the request. */
 export const failsOnPolicy = (answer: Case['answer']): Case =>
   yields(500, 'policy.load_failed', async (ask, stage) => {
     await stage.changePublishedPolicy();

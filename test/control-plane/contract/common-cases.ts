@@ -7,7 +7,7 @@ import { fresh } from './stage.ts';
 
 const unknownKey = 'apk_0123456789ABCDEFGHIJabcdefghij4VNZVQ';
 
-/** Responses of every operation of a kind. */
+/** The cases that follow from an operation's authentication, body and budget. */
 export function commonCases(operation: AnyOperation): readonly Case[] {
   const { auth, body, bodyBytesMax = bodyBytesMaxDefault } = operation;
   return [
@@ -63,10 +63,10 @@ function keyCases({ auth, permission }: AnyOperation): readonly Case[] {
 }
 
 const atOnce = 40;
-/** The rest of a larger budget is counted without sending requests. */
+/** At most this number of requests is sent; the rest of a larger budget is counted directly on the bus. */
 const sentMax = 40;
 
-/** Sends requests until the budget is exhausted, and none after that. */
+/** Sends requests until the budget is exhausted; returns the response to the next request. */
 async function untilRefused(
   { auth, budgetPerMinute = 1 }: AnyOperation,
   ask: () => Promise<Answer>,
@@ -76,7 +76,7 @@ async function untilRefused(
     const batch = Math.min(atOnce, left - sent);
     const answers = await Promise.all(Array.from({ length: batch }, ask));
     const early = answers.find(({ status }) => status === 429);
-    // Callers without a key share the budget of their address with all earlier requests.
+    // Callers without a key share one budget per address, so earlier tests have used a part of it.
     if (early !== undefined && auth === 'none') return early;
     if (early !== undefined) throw new Error(`refused before ${budgetPerMinute} were sent`);
   }

@@ -11,7 +11,7 @@ import { fresh, type Stage } from './stage.ts';
 
 type MakePassport = (stage: Stage) => Promise<string> | string;
 
-/** An action with a passport that is refused for this reason. */
+/** Sends an action with a passport, and expects a refusal with this reason. */
 const refusesPassport = (status: number, reason: string, make: MakePassport): Case =>
   yields(status, reason, async (ask, stage) =>
     ask({ body: stage.action({ passport: await make(stage) }) }),
@@ -33,7 +33,7 @@ const used: MakePassport = async (stage) => {
   return passport;
 };
 
-/** Preflight, its alias and execute decide alike. */
+/** The cases of preflight, of its alias and of execute, which return the same decisions. */
 const judged: readonly Case[] = [
   yields(200, 'test.allow', (ask, { action }) => ask({ body: action() })),
   yields(200, 'test.deny', (ask, { action }) => ask({ body: action({ tool: 'shell' }) })),
@@ -73,7 +73,7 @@ const judged: readonly Case[] = [
   }),
 ];
 
-/** A hard refusal in monitor is a decision, returned with 200. */
+/** In mode monitor, a hard refusal is reported as a decision with status 200. */
 const watched: readonly Case[] = [
   yields(200, 'passport.replay_detected', async (ask, stage) =>
     ask({ body: stage.action({ passport: await used(stage), mode: 'monitor' }) }),

@@ -64,7 +64,10 @@ const freeObjects = new Set([
 
 const nameOf = (ref: string) => ref.replace('#/components/schemas/', '');
 
-/** Each schema below one, with its path; named ones are visited once for each path. */
+/**
+ * Yields the schema and all schemas within it, each with its path. A recursive schema is entered once per
+ * path.
+ */
 function* within(
   schema: Schema,
   at: string,
@@ -85,7 +88,7 @@ function* within(
   if (typeof more === 'object') yield* within(more, `${at}.*`, seen);
   if (items !== undefined) yield* within(items, `${at}[]`, seen);
   for (const branch of [schema.anyOf, schema.oneOf, schema.allOf].flatMap((list) => list ?? [])) {
-    // A branch next to a type only adds constraints.
+    // If a schema has a type, its branches only add constraints.
     if (schema.type === undefined) yield* within(branch, at, seen);
   }
 }
@@ -116,7 +119,10 @@ function problemOf(at: string, schema: Schema): string | undefined {
   return schema.minimum === undefined || schema.maximum === undefined ? 'is unbounded' : undefined;
 }
 
-/** A pattern without an open end limits the length by itself. */
+/**
+ * Reports whether the pattern limits the length, which it does if it is anchored and has no open-ended
+ * quantifier.
+ */
 function isBounded(pattern: string | undefined): boolean {
   return (
     pattern !== undefined &&

@@ -2,7 +2,7 @@ import { anEvent } from '../../support/ledger/ledger.ts';
 import { type Cases, failsToWrite, succeeds, yields } from './case.ts';
 import { fresh, type Stage } from './stage.ts';
 
-/** A tenant whose newest row was changed after sealing. */
+/** Returns the key of a tenant whose newest ledger row was changed after sealing. */
 async function forked({ services, key }: Stage): Promise<string> {
   const tenantId = fresh('forked');
   await services.ledger.seal(tenantId, anEvent());

@@ -3,8 +3,8 @@ import { type Case, type Cases, succeeds, yields } from './case.ts';
 import type { Given, Stage } from './stage.ts';
 
 /**
- * A tenant with this number of events, of which the first is deleted if the ledger is to be
- * damaged.
+ * Creates a tenant with five events, and deletes the first event if the ledger is to be damaged. Returns the
+ * key of the tenant's owner.
  */
 async function ledgerOf(stage: Stage, { isDamaged = false } = {}): Promise<string> {
   const { id, key } = await stage.tenant();
@@ -30,7 +30,7 @@ const fork = (given: Given = {}): Case =>
     ask({ ...given, key: await ledgerOf(stage, { isDamaged: true }) }),
   );
 
-/** The only checkpoint of this ledger has no signature of the tenant. */
+/** The only checkpoint of this ledger is not signed with the tenant's key. */
 const forgedCheckpoint: Case = yields(500, 'evidence.fork', async (ask, stage) => {
   const { id: tenantId, key } = await stage.tenant();
   await stage.services.db.evidenceCheckpoint.create({

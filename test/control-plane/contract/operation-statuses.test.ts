@@ -62,9 +62,9 @@ const special = {
   ...readingCases,
 };
 
-/** Declared reasons that other tests cause. */
+/** Declared reasons that are tested elsewhere. */
 const elsewhere = {
-  // After thirty seconds: http/idempotency.test.ts.
+  // This response takes thirty seconds; http/idempotency.test.ts tests it.
   'POST /v1/actions/execute': ['503 args.idempotency_in_flight'],
 } as Readonly<Record<string, readonly string[]>>;
 
@@ -79,7 +79,7 @@ describe('the API contract', () => {
     expect(contractRows.filter((row) => find(row) === undefined)).toEqual([]);
   });
 
-  it('contains every operation that has test cases here', () => {
+  it('contains every operation for which this file has test cases', () => {
     const names = contractRows.map(({ name }) => name);
     expect(Object.keys(special).filter((name) => !names.includes(name))).toEqual([]);
   });
@@ -91,7 +91,7 @@ describe.each(contractRows.map((row) => [row.name, row] as const))('%s', (_name,
   const cases = casesOf(row, operation);
   const responses = responsesOf(row);
 
-  it('declares its callers and every status that the contract lists for it', () => {
+  it('declares the permitted callers, and every status that the contract lists for the operation', () => {
     expect(operation.auth).toBe(row.auth);
     if (row.permission !== undefined) expect(operation.permission).toBe(row.permission);
     const said = Object.keys(responses).map(Number);
@@ -122,7 +122,7 @@ describe.each(contractRows.map((row) => [row.name, row] as const))('%s', (_name,
   );
 });
 
-/** The response has the form that the operation declares, without other fields. */
+/** Expects the form that the operation declares, without other fields. */
 function expectSuccess(answer: Answer, { success }: AnyOperation): void {
   const type = success.contentType ?? 'application/json; charset=utf-8';
   expect(answer.headers.get('content-type')).toBe(type);
@@ -134,7 +134,7 @@ function expectSuccess(answer: Answer, { success }: AnyOperation): void {
 
 const decisionFields = ['decision', 'chain_id', 'evidence_event_id', 'mode', 'enforced'];
 /**
- * Permitted details of an error, by reason: the permission, the position in the policy, the plan.
+ * The details that an error may have, by its reason: the permission, the position in the policy, the plan.
  */
 const detailsOf: Readonly<Record<string, readonly string[]>> = {
   'auth.insufficient_permission': ['scope'],
@@ -143,7 +143,7 @@ const detailsOf: Readonly<Record<string, readonly string[]>> = {
   'plan.cap_reached': ['feature', 'min_tier'],
 };
 
-/** `{ error, reason_code }`, the fields of the contract, and no cause. */
+/** Expects `{ error, reason_code }` and the permitted details, without the cause. */
 function expectError(
   { status, body = {}, headers, text }: Answer,
   codes: readonly string[],

@@ -6,7 +6,7 @@ const broken = { id: 'broken', version: 1, rules: [{ name: 'x', decision: 'maybe
 const noId = 2_147_483_647;
 const everything = ['?lifecycle=draft', '?lifecycle=published', ''];
 
-/** Addresses a policy that was created for the case. */
+/** Creates a policy, which is published or not, and sends the request for this policy. */
 const of =
   (
     publish: boolean,
@@ -17,7 +17,7 @@ const of =
     return ask({ params: { id }, ...(await given(stage)) });
   };
 
-/** A caller that may write policies and not publish them. */
+/** A caller that may write policies but not publish them. */
 const developer = async ({ key }: Stage) => ({ key: await key({ role: 'developer' }) });
 
 /** A tenant that has as many policies as its plan allows, including a published one. */

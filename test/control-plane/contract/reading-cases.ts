@@ -36,8 +36,7 @@ export const readingCases: Cases = {
   'POST /v1/evidence/events': [
     succeeds(200, (ask) => ask({ body })),
     ...refusesBodies({ ...body, type: 'decision' }, { ...body, data: undefined }),
-    // A body within the limit whose canonical form exceeds it, because each number is written in
-    // full.
+    // This body is within the limit, but its canonical form is not, because it contains each number in full.
     yields(400, 'evidence.event_invalid', (ask) =>
       ask({ body: `{"type":"custom.note","data":{"n":[${expanding}1],"text":"${padding}"}}` }),
     ),
@@ -91,7 +90,7 @@ export const readingCases: Cases = {
     failsToWrite('evidence_row', 'evidence.seal_failed', (ask) => ask()),
     yields(503, 'report.signing_unavailable', async (ask, { tenant, services }) => {
       const { id, key } = await tenant();
-      // The private key is in the vault under a master key that no longer exists.
+      // The private key in the vault was encrypted with a master key that no longer exists.
       const lost = { ...services, vault: createVault(randomBytes(32)) };
       await createSigningKeys(lost).active(id, 'report');
       return ask({ key });

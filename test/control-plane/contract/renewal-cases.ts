@@ -23,7 +23,9 @@ const fails = (reason: string, breakIt: (stage: Stage) => Promise<unknown>): Cas
     return renewal;
   });
 
-/** A passport with the hash of an approval of `brief`, which is valid for one minute. */
+/**
+ * Returns a passport with the hash of an approval of `brief`; the approval's grant is valid for one minute.
+ */
 async function approvedPassport(stage: Stage): Promise<{ passport: string; action: JsonObject }> {
   const action = { tool: 'brief', resource: fresh('r') };
   const id = await stage.approval('brief', action);

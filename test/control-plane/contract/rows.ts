@@ -7,14 +7,14 @@ export interface ContractRow {
   readonly path: string;
   readonly auth: AnyOperation['auth'];
   readonly permission: string | undefined;
-  /** Success statuses, then the errors that the contract lists for it. */
+  /** The success statuses, and then the error statuses that the contract lists for the operation. */
   readonly statuses: readonly number[];
 }
 
 /**
- * The rows of the API contract, sections 4.1 to 4.4, those of 4.10 about agents, simulation,
- * policies and kill switches, and evidence from section 4.5: `METHOD PATH AUTH STATUSES`, with B
- * for any key and G for one of gateway scope. Statuses that the contract leaves open are those of
+ * The rows of the API contract: sections 4.1 to 4.4, the evidence of 4.5, and the agents, simulation,
+ * policies and kill switches of 4.10. Each row is `METHOD PATH AUTH STATUSES`, with B for any key, G for a
+ * key of gateway scope, and - for no key. If the contract leaves the statuses open, the row has those of
  * similar operations.
  */
 const contract = `
@@ -75,7 +75,7 @@ const contract = `
 `;
 
 const authOf = { B: 'bearer', G: 'gateway', '-': 'none' } as const;
-/** Set if the contract names the permission. */
+/** The permissions of the operations for which the contract names one. */
 const permissions: Readonly<Record<string, string>> = {
   'POST /v1/approvals/{id}/decide': 'approval.decide',
   'GET /v1/evidence/export': 'evidence.export',

@@ -14,10 +14,10 @@ import { executeStage } from '../actions/execute-stage.ts';
 
 export interface Given {
   readonly params?: Readonly<Record<string, string | number>>;
-  /** Includes the question mark. */
+  /** The query string, with the question mark. */
   readonly query?: string;
   readonly body?: unknown;
-  /** `none` sends no key; default: the owner's, of gateway scope. */
+  /** `none` sends no key. The default is the owner's key, which has gateway scope. */
   readonly key?: string;
   readonly api?: TestApi;
 }
@@ -89,7 +89,7 @@ async function requestsTo({ api, services }: Gateway) {
     send,
     post: (path: string, body: unknown, key = owner) =>
       send({ method: 'POST', path: `/v1${path}` }, { body, key }),
-    /** A new tenant, and its owner's key. */
+    /** Creates a tenant; returns its id and its owner's key. */
     tenant: async (plan = 'enterprise') => {
       const id = fresh('tenant');
       await services.db.tenant.create({ data: { id, name: id, plan } });
@@ -98,7 +98,7 @@ async function requestsTo({ api, services }: Gateway) {
   };
 }
 
-/** A field that the response must contain. */
+/** Returns a field of the response, and throws if the response does not contain it. */
 async function fieldOf(asking: Promise<Answer>, field: string): Promise<unknown> {
   const { body, text } = await asking;
   if (body?.[field] === undefined) throw new Error(`no ${field} in ${text}`);
@@ -107,7 +107,7 @@ async function fieldOf(asking: Promise<Answer>, field: string): Promise<unknown>
 
 function agentsOf({ api, agent }: Gateway, { send }: Requests) {
   return {
-    /** A key like the owner's, but bound to another agent. */
+    /** Creates a key with the owner's rights that is bound to another agent. */
     otherAgentsKey: async () =>
       api.key({ scope: 'gateway', agentId: Number(await agent(fresh('other'))) }),
     disabledAgent: async () => {
@@ -133,7 +133,9 @@ function passportsOf({ services }: Gateway, { post }: Requests, agentId: string)
       ttl_seconds: 300,
       ...more,
     }),
-    /** A passport with any terms, signed here or forged, that was never issued. */
+    /**
+     * Signs a passport with any terms that was never issued; a forged one is signed with an unrelated key.
+     */
     signed: async (more: object = {}, forged = false) => {
       const claims = buildClaims({
         issuer: 'sallyport',
@@ -161,7 +163,7 @@ function passportsOf({ services }: Gateway, { post }: Requests, agentId: string)
 }
 
 /**
- * Until repaired, the signing key for passports (or another) cannot be opened, because it was
+ * Until the faults are repaired, the signing key for this purpose cannot be opened, because its secret was
  * sealed for another row.
  */
 async function sealSigningKeyElsewhere(
@@ -191,7 +193,7 @@ function approvalsOf(
   action: (more: JsonObject) => Record<string, unknown>,
 ) {
   return {
-    /** Requests an action that needs approval on this tool; returns the id of the approval. */
+    /** Requests an action on this tool, which needs an approval; returns the id of the approval. */
     approval: async (tool: string, more: JsonObject = {}) => {
       const asking = post('/actions/preflight', action({ tool, resource: fresh('r'), ...more }));
       return Number(await fieldOf(asking, 'approval_request_id'));
@@ -213,7 +215,7 @@ function policiesOf({ services }: Gateway, { post }: Requests, faults: DatabaseF
       const body = { name: fresh('policy'), rules_json, publish };
       return Number(await fieldOf(post('/policies', body, key), 'id'));
     },
-    /** Until repaired, a published policy differs from its published hash. */
+    /** Stores a published policy that differs from its hash, until the faults are repaired. */
     changePublishedPolicy: async () => {
       const name = fresh('changed');
       const definition = JSON.stringify({ id: name, version: 1, rules: [] });
@@ -236,7 +238,7 @@ function policiesOf({ services }: Gateway, { post }: Requests, faults: DatabaseF
 
 interface PolicyOptions {
   readonly publish?: boolean;
-  /** Default: the owner's. */
+  /** Default: the owner's key. */
   readonly key?: string | undefined;
 }
 

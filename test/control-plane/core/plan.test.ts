@@ -10,7 +10,7 @@ afterAll(() => gateway.close());
 
 let tenants = 0;
 
-/** A tenant with a plan and this number of agents and draft policies. */
+/** Creates a tenant with a plan and this number of agents and draft policies. */
 async function tenant(plan: string, { agents = 0, policies = 0 } = {}) {
   const { db } = gateway.services;
   tenants += 1;
@@ -60,7 +60,7 @@ describe('the limits of a plan', () => {
     expect(await gateway.services.db.agent.count({ where: { tenantId: id } })).toBe(5);
   });
 
-  it('are not exceeded by twenty concurrent creations of policies, drafts and published', async () => {
+  it('are not exceeded by twenty concurrent creations of draft or published policies', async () => {
     const { id, key } = await tenant('free');
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) => createPolicy(key, `p${n}`, n % 2 === 0)),
@@ -90,7 +90,7 @@ describe('the limits of a plan', () => {
     expect((await createPolicy(odd.key, 'more')).status).toBe(402);
   });
 
-  it('are reported with the next sufficient plan, even after a downgrade', async () => {
+  it('are reported together with the next plan that is sufficient, even after a downgrade', async () => {
     const { key } = await tenant('free', { agents: 120 });
     expect(await createAgent(key, 'more')).toMatchObject(refused('agents', 'enterprise'));
   });

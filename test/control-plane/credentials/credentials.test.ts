@@ -129,7 +129,7 @@ describe('a stored credential', () => {
     expect(await credentialsOfAgent(services, 't1', payer)).toEqual([]);
   });
 
-  it('is published again to the sidecars that lose it when its bound tools change', async () => {
+  it('changes the section of the sidecars that lose it when its bound tools change', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 't6', name: 'payer', capabilities: ['payments.refund'] },
     });
@@ -201,14 +201,14 @@ describe('removing a credential', () => {
     expect(await credentialForCall(services, 'r4', call)).toMatchObject({ secret: 'sk_new' });
   });
 
-  it('makes calls use the next matching credential in order of name', async () => {
+  it('makes calls use the matching credential that is next in the order of names', async () => {
     const { body: first } = await store('r5', body());
     await store('r5', body({ name: 'payments-2', secret: 'sk_next' }));
     await remove('r5', first?.id);
     expect(await credentialForCall(services, 'r5', call)).toMatchObject({ secret: 'sk_next' });
   });
 
-  it('publishes a new credentials version, without the credential, to the sidecars that store it', async () => {
+  it('publishes a new credentials version, without the credential, to the sidecars that stored it', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 'r6', name: 'payer', capabilities: ['payments.refund'] },
     });
@@ -235,7 +235,7 @@ describe('removing a credential', () => {
     expect(await credentialsOfAgent(services, 'r6', agentId)).toEqual([]);
   });
 
-  it('never leads to a credentials version that sidecars already have, whichever credential is stored next', async () => {
+  it('never reuses a credentials version that sidecars already have, whichever credential is stored next', async () => {
     const { body: old } = await store('r7', body({ name: 'old' }));
     for (let count = 0; count < 4; count++) await store('r7', body({ name: 'old' }));
     await store('r7', body({ name: 'kept' }));

@@ -48,7 +48,7 @@ const listed = async () =>
   (await stage.gateway.owner.call(listCredentials)).credentials.map(({ name }) => name);
 const delivered = async () =>
   (await sidecar.controlPlane.credentials()).credentials.map((one) => one.secret);
-/** The authorization header that the next execution sends to the upstream. */
+/** Returns the authorization header that the next execution sends to the upstream. */
 async function sent() {
   const before = stage.upstream.seen.length;
   const { body } = await stage.send();
@@ -165,7 +165,7 @@ describe('an older version of a credential that is restored directly in the data
   });
 });
 
-it('a credential row that was deleted and restored in the database is not used if a credential was stored under its name in between', async () => {
+it('a deleted credential row that is restored in the database is not used if another credential has since taken its name', async () => {
   const { id } = await store('a-deleted');
   await keep(id);
   await sql(`delete from credential where id = '${id}'`);

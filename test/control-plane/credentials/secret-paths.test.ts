@@ -25,7 +25,7 @@ afterAll(async () => {
   await gateway.close();
 });
 
-it('every operation is listed once, either as a path to a secret or as free of secrets', () => {
+it('every operation is listed exactly once: as a path to a secret, or as free of secrets', () => {
   const classified = [...Object.keys(secretPaths), ...secretFree];
   expect(classified.toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
 });
@@ -39,7 +39,7 @@ it('every operation that can reach a secret requires the permission that the lis
 });
 
 describe.each(without)('a key of role %s', (role) => {
-  it('cannot read a secret through any operation or through the sidecar of its holder’s agent', async () => {
+  it('cannot read a secret through any operation, or through the sidecar of the key holder’s agent', async () => {
     const agentId = await gateway.agent(`run by ${role}`, ['notes.*']);
     const { controlPlane } = await enrolledSidecar(gateway, agentId);
     const key = await api.key({ role, scope: 'gateway', principal: role });
@@ -56,7 +56,7 @@ describe.each(without)('a key of role %s', (role) => {
   });
 });
 
-/** The request with the most rights that a caller can ask for, if the example asks for less. */
+/** Returns the body that requests the most rights, or undefined if the operation's example already does. */
 function bodyOf(id: string, { agentId, role }: { agentId: string; role: Role }) {
   const bodies: Readonly<Record<string, unknown>> = {
     createEnrolmentToken: { agent_id: agentId, user_id: 'ceo', max_uses: 1000 },

@@ -37,7 +37,7 @@ async function store({
   return (await gateway.owner.call(storeCredential, { body })).warnings;
 }
 
-it('a credential for a bound tool and host is stored without a warning, as is its next version', async () => {
+it('a credential for a bound tool and host is stored without a warning, and so is its next version', async () => {
   expect([await store({}), await store({})]).toEqual([undefined, undefined]);
 });
 

@@ -103,7 +103,7 @@ describe('the audit trail', () => {
     expect(await at({ reason_code: 'r' })).toEqual([4]);
   });
 
-  it('reports the length of each chain on the page and that the chain is intact', async () => {
+  it('reports the length of each chain on the page, and that each chain is intact', async () => {
     const { list } = await aLedger([
       ...Array.from({ length: 12 }, () => change()),
       change({ chain_id: 'keys:api' }),
@@ -132,7 +132,7 @@ describe('the audit trail', () => {
     ],
     ['a text, to invalid JSON', `canonical = '{'`, 'position = 5'],
   ])(
-    'reports a chain that differs from the sealed chain: %s was changed',
+    'reports a chain that differs from the sealed chain after a change of %s',
     async (what, set, where) => {
       const { list, damage } = await aLedger([
         ...Array.from({ length: 9 }, () => change()),
@@ -140,7 +140,7 @@ describe('the audit trail', () => {
       ]);
       expect((await list()).chains.map(({ ok }) => ok)).toEqual([true, true]);
       await damage(set, where);
-      // A list that contains only undamaged events of the chain reports the same problem.
+      // This query returns only undamaged events of the chain; the chain must be reported nevertheless.
       const query = what === 'a text, to invalid JSON' ? { cursor: '' } : {};
       const { chains } = await list(
         'cursor' in query
@@ -250,7 +250,7 @@ describe('an export of the audit trail', () => {
 
   it('is refused and not recorded while no signing key is available', async () => {
     const { get, list, tenantId } = await aLedger([change()]);
-    // Its private key was stored in the vault under a master key that no longer exists.
+    // The tenant's private key was encrypted with a master key that no longer exists.
     const lost = await testServices({ databaseUrl: database.url });
     await lost.signingKeys.active(tenantId, 'report');
     await lost.close();

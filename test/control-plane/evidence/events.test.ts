@@ -115,7 +115,7 @@ describe('listing events', () => {
       expect(await all({ ...given, limit })).toEqual(where(holds));
   });
 
-  it('continues with the next event after any event’s cursor, under any filter', async () => {
+  it('continues after any event’s cursor with the next event, under any filter', async () => {
     const { events: shown } = await list();
     for (const after of [0, 17, 58, 59]) {
       const cursor = shown[after]?.cursor ?? '';

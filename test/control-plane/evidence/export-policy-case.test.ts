@@ -53,7 +53,7 @@ const policy = {
 
 describe('the export of a stored decision as a policy case', () => {
   it.each(['pay', 'shell', 'refund', 'mail', 'unheard.of'])(
-    'states the same outcome for the tool %s as a new evaluation by the published policies',
+    'states the same outcome for the tool %s as a new evaluation of the published policies',
     async (tool) => {
       const { evidence_event_id: id } = await stage.ask({ tool });
       const answer = await get(String(id));

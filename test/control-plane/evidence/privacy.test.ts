@@ -87,7 +87,7 @@ describe('the stored form of arguments', () => {
     expect((await stage.sealed(id)).event.data).not.toHaveProperty('args_kept_digest');
   });
 
-  it('consists of redacted values, encrypted and outside the ledger, if the tenant enables the storage of values', async () => {
+  it('contains redacted values, encrypted and outside the ledger, if the tenant enables the storage of values', async () => {
     await settings('redacted', ['memo']);
     const args = { amount: 5, memo: 'divorce', to: 'dana@customer.example', note: 'Quarterly' };
     const id = await decided({ args });
@@ -106,7 +106,7 @@ describe('the stored form of arguments', () => {
     });
   });
 
-  it('is shown as unproven if it differs from the sealed digest', async () => {
+  it('is shown as unproven if it does not match the sealed digest', async () => {
     await settings('redacted');
     const [one, two] = [await decided({ args: { n: 1 } }), await decided({ args: { n: 2 } })];
     await settings('digest');
@@ -126,7 +126,7 @@ describe('the stored form of arguments', () => {
     expect(await refusalOf(kept(one))).toMatchObject({ code: 'credential.unreadable' });
   });
 
-  it('is separate for each tenant, as is the setting that selects the form', async () => {
+  it('is invisible to other tenants, and each tenant selects its own form', async () => {
     await settings('redacted');
     const id = await decided();
     await settings('digest');
@@ -217,7 +217,7 @@ describe('erasing the arguments of a call', () => {
     expect(await refusalOf(erase('ev_none'))).toMatchObject({ code: 'evidence.event_not_found' });
   });
 
-  it('cannot be undone in the database: the row of an erased salt accepts no value', async () => {
+  it('cannot be undone in the database, because the row of an erased salt accepts no new value', async () => {
     const id = await decided();
     await erase(id);
     const { pool } = stage.gateway.services;
@@ -227,7 +227,7 @@ describe('erasing the arguments of a call', () => {
 });
 
 describe('erasing the arguments of all calls', () => {
-  it('of one user includes calls under the user’s passports and excludes other users', async () => {
+  it('of one user includes calls with the user’s passports, and excludes other users', async () => {
     const [mine, yours] = [
       await decided({ user_id: 'user-gone' }),
       await decided({ user_id: 'user-stays' }),
@@ -263,7 +263,7 @@ describe('erasing the arguments of all calls', () => {
     await verified();
   });
 
-  it('of one user also erases the user’s address and, once an approval is closed, the arguments shown to its deciders', async () => {
+  it('of one user also erases the user’s address and, once an approval is closed, the arguments that its deciders could see', async () => {
     const { db, clock } = stage.gateway.services;
     await owner.call(putUser, {
       params: { id: 'shown' },
@@ -317,7 +317,7 @@ describe('erasing the arguments of all calls', () => {
   });
 });
 
-/** The whole content of the event tables as text. */
+/** Returns the whole content of the event tables as text. */
 async function everything(): Promise<string> {
   const { pool } = stage.gateway.services;
   const tables = ['evidence_salt', 'evidence_row', 'event_outbox', 'evidence_batch'];

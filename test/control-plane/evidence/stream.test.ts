@@ -40,7 +40,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** A new tenant: its ledger, and a client that may follow it. */
+/** Creates a tenant; returns its ledger, and a client that may follow this ledger. */
 async function aTenant() {
   tenants += 1;
   const tenantId = `tenant_${tenants}`;
@@ -130,7 +130,7 @@ describe('the event stream', () => {
     expect(services.feed.followers).toBe(0);
   });
 
-  it('sends the same events as the list, past and new ones, under any filter', async () => {
+  it('sends the same events as the list, whether past or new, under any filter', async () => {
     const { follow, seal, get } = await aTenant();
     await seal(1);
     const [start] = await get({});
@@ -147,7 +147,7 @@ describe('the event stream', () => {
       services.ledger.sealAll(`tenant_${tenants}`, batch.map(anEvent));
     const bound = fc.record({
       from: fc.integer({ min: 0, max: 3 }).map(timeOf),
-      // The range includes times between two milliseconds.
+      // One of these times has a fraction of a millisecond.
       to: fc.constantFrom('2026-01-01T00:03:00Z', '2026-01-01T00:03:59.9999Z'),
     });
     const filter = fc
@@ -194,7 +194,8 @@ describe('the event stream', () => {
   it('neither skips nor repeats events for clients that reconnect while thousands are sealed', async () => {
     const { tenantId, follow, seal } = await aTenant();
     await seal(1);
-    // The writer of another process: this process learns of its events only when it seals its own.
+    // This instance acts as another process: followers here learn of its events only when this process seals
+    // one.
     const { masterKey } = services;
     const second = await testServices({ databaseUrl: database.url, feed, masterKey });
     const sealed: string[] = [];
@@ -251,7 +252,7 @@ function defined(given: object): Record<string, string> {
 }
 
 describe('a connection to the event stream', () => {
-  it('sends keep-alives with its position, so that a client that received no events can resume without loss', async () => {
+  it('sends keep-alives with its position, so that a client can resume without loss even if it received no events', async () => {
     const { follow, seal } = await aTenant();
     await seal(2);
     const rare = await follow({ query: { tool: 'rare' } });
@@ -321,7 +322,7 @@ describe('a connection to the event stream', () => {
     expect(follower.end).toBe('ended');
   });
 
-  it('delays no other client if its own client does not read, and no event is lost', async () => {
+  it('delays no other client if its own client does not read, and still loses no event', async () => {
     const { follow, seal } = await aTenant();
     const slow = await follow();
     const quick = await follow();
@@ -359,7 +360,7 @@ describe('a connection to the event stream', () => {
     expect(idsOf(follower)).toEqual(ids);
   });
 
-  it('counts towards the limit of streams, even if many are opened concurrently', async () => {
+  it('counts towards the limit of streams, even if many connections are opened concurrently', async () => {
     const { follow } = await aTenant();
     await Promise.allSettled(Array.from({ length: 60 }, () => follow()));
     expect(services.feed.followers).toBe(20);

@@ -33,13 +33,13 @@ const tables = [
   'signing_key',
 ];
 
-/** A database of an earlier version: rows without signatures. */
+/** Prepares the database of an earlier version, whose rows have no signatures. */
 async function oldInstallation(): Promise<string> {
   gateway = await startGateway();
   open = gateway;
   const agentId = await gateway.agent();
   await gateway.publish(rule('allow', 'free'));
-  // All existing rows: a row created later by a concurrent seal would already be signed.
+  // Creates all keys before the signatures are removed, because a concurrent seal would create signed rows.
   for (const purpose of ['passport', 'sync', 'checkpoint'] as const) {
     await gateway.services.signingKeys.active('default', purpose);
   }

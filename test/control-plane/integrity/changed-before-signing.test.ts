@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.gateway.close());
 
-/** During the operation, a trigger of the database's owner changes the row with each update. */
+/** Runs the operation while a trigger of the database's owner changes the row at each update. */
 async function withTrigger<Result>(
   table: string,
   assignment: string,

@@ -10,7 +10,7 @@ import { type ForgeryStage, incidentsOf, startForgeryStage } from './forgery-sta
 
 let stage: ForgeryStage;
 let ownerKey: string;
-/** Routes that the gateway of other tests omits. */
+/** Serves the routes that the stage's gateway omits. */
 let ownApi: TestApi;
 beforeAll(async () => {
   stage = await startForgeryStage();

@@ -158,7 +158,7 @@ describe('a row has no effect on decisions if it was changed directly in the dat
     const { answers } = await forge(stage, { table: 'enrolment_token', id: row.hash, sql, ask });
     expect(answers).toEqual([refused, refused]);
     expect((await ask())[0]).toBe(201);
-    // A used enrolment token whose use count was reset.
+    // The token has no uses left, and the attacker resets the number of its uses.
     const again = `update enrolment_token set uses_left = 1 where hash = '${row.hash}'`;
     const wound = await forge(stage, { table: 'enrolment_token', id: row.hash, sql: again, ask });
     expect(wound.answers).toEqual([refused, refused]);
@@ -354,7 +354,7 @@ function executed() {
   };
 }
 
-/** A row that names another tenant is reported to that tenant. */
+/** Forges a row; if the forged row names another tenant, the incident is expected in that tenant's ledger. */
 async function forgeAnywhere(forgery: Parameters<typeof forge>[1], change: string) {
   return forge(stage, forgery, change.startsWith('tenant_id') ? 'other' : 'default');
 }

@@ -14,7 +14,7 @@ type Ask = () => Promise<readonly [status: number, reason: string]>;
 
 export interface Forgery {
   readonly table: string;
-  /** The row's id as in evidence. */
+  /** The id of the row, as events name it. */
   readonly id: string;
   /** Statement that changes the row, executed as the owner of the database. */
   readonly sql: string;
@@ -80,7 +80,7 @@ export async function forge(
   }
 }
 
-/** The ledger's incidents about a row with an invalid signature. */
+/** Returns the ledger's incidents about a row with an invalid signature. */
 export async function incidentsOf(
   services: Pick<Services, 'db'>,
   tenantId: string,

@@ -120,7 +120,7 @@ describe('the deletion of a binding directly in the database', () => {
     await remove('anew');
   });
 
-  it('causes the denial of all actions of the tenant, even if an earlier tombstone and the outbox row of its event are restored unchanged', async () => {
+  it('causes the denial of all actions of the tenant, even if an earlier tombstone and its event’s outbox row are restored unchanged', async () => {
     const { pool } = gateway.services;
     await pool.query(`create table seen as table event_outbox;
       create function see() returns trigger language plpgsql as
@@ -143,7 +143,7 @@ describe('the deletion of a binding directly in the database', () => {
     await remove('replayed');
   });
 
-  it('is never published to sidecars, even if the version of the bindings section is raised', async () => {
+  it('is never published to sidecars, even if the attacker raises the version of the bindings section', async () => {
     const { pool, publisher, bus } = gateway.services;
     await put('published');
     publisher.nudge();
@@ -199,7 +199,8 @@ describe('a kill switch that is deactivated directly in the database', () => {
       const { pool } = gateway.services;
       for (const isKnown of [false, true]) {
         const id = await arm();
-        // Either known to the process from a sweep, or only recorded in the ledger since.
+        // The process either knows the switch from a sweep, or reads it from the ledger because no sweep ran
+        // since.
         if (isKnown) await sweepRows(gateway.services);
         expect(await decide()).toBe('runtime.kill_switch');
         await pool.query('create table kept as table kill_switch');

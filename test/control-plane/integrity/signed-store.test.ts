@@ -24,7 +24,7 @@ const accounts = () => signedRows(services, 'service_account');
 const at = (id: string) => ({ where: { tenantId, id } });
 const unique = (id: string) => ({ where: { id } });
 
-/** Two accounts of one agent; the second was changed past the API. */
+/** Creates two accounts of one agent, of which the second is changed directly in the database. */
 async function oneOfTwoForged(agentId: number): Promise<readonly [string, string]> {
   const ids = [`sa_${agentId}_good`, `sa_${agentId}_bad`] as const;
   for (const id of ids) await accounts().create({ id, tenantId, agentId, name: id });
@@ -33,7 +33,7 @@ async function oneOfTwoForged(agentId: number): Promise<readonly [string, string
 }
 
 describe('the signed store', () => {
-  it('throws for a forged row, omits the row, or returns the row as unverified, depending on the method', async () => {
+  it('throws for a forged row, omits the row, or returns it marked as unverified, depending on the method', async () => {
     const [good, bad] = await oneOfTwoForged(1);
     const both = { where: { id: { in: [good, bad] } }, orderBy: { id: 'desc' as const } };
     await expect(accounts().findUnique(unique(bad))).rejects.toMatchObject(forged);

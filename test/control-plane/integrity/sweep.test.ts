@@ -95,7 +95,7 @@ describe('all actions of a tenant are denied if a writer in the database', () =>
           values ('default', 'ev_not_${id}', 'binding.removed', true),
                  ('default', 'ev_none_${id}', '{"chain_id":"policy:${id}","type":""}', true)`,
     ],
-  ])('tampered with a deny policy: %s', async (_what, sql) => {
+  ])('tampered with a deny policy (%s)', async (_what, sql) => {
     await gateway.publish(rule('deny', 'dangerous'));
     const { id } = await gateway.services.db.policy.findFirstOrThrow({ orderBy: { id: 'desc' } });
     expect(await swept('policy', sql(String(id)))).toEqual(closed);
@@ -199,7 +199,7 @@ interface Plan {
   readonly Plans?: readonly Plan[];
 }
 
-/** Ledger rows that a query plan read, including discarded ones. */
+/** Counts the ledger rows that a query read according to its plan, including discarded rows. */
 function touchedRows(plan: Plan): number {
   const below = (plan.Plans ?? []).reduce((sum, one) => sum + touchedRows(one), 0);
   if (plan['Relation Name'] !== 'evidence_row') return below;
@@ -207,7 +207,7 @@ function touchedRows(plan: Plan): number {
   return below + looked * plan['Actual Loops'];
 }
 
-it('a kill switch that an administrator disarmed blocks nothing, before and after the event is sealed', async () => {
+it('a kill switch that an administrator disarmed blocks nothing, whether or not the event is sealed yet', async () => {
   const id = await armed();
   await gateway.owner.call(disarmKillSwitch, { params: { id } });
   await sweepRows(gateway.services);

@@ -9,7 +9,7 @@ import { createKey, listKeys, revokeKey, rotateSigningKey } from '../../../share
 import { startApi, type TestApi } from '../../support/control-plane/api.ts';
 import { type TestServices, testServices } from '../../support/control-plane/services.ts';
 
-// Embedded mode has one database connection, so code that waits for a second one waits forever.
+// Embedded mode has one database connection, so code that waits for a second connection waits forever.
 let services: TestServices;
 let api: TestApi;
 

@@ -48,7 +48,7 @@ async function events(type: string, tenantId = 'default') {
 }
 
 describe('a new key', () => {
-  it('works at once, is returned once, and is stored only as a keyed hash', async () => {
+  it('works at once; the response contains it only once, and only a keyed hash is stored', async () => {
     const made = await make({}, { name: 'reader', role: 'auditor' });
     expect(isApiKey(made.key)).toBe(true);
     const listed = await listWith(made.key);
@@ -160,7 +160,7 @@ describe('a key', () => {
     expect(event?.data.by).toBe('alice');
   });
 
-  it('is refused on other replicas within a second after its revocation', async () => {
+  it('is refused on other replicas within a second of its revocation', async () => {
     const replica = { ...services };
     const other = await startApi(keyRoutes(replica), replica);
     const made = await make({}, { role: 'auditor' });

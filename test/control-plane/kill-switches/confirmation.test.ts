@@ -67,7 +67,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
     expect([status, body]).toMatchObject([201, { confirmed: [], missing: [], silent: [] }]);
   });
 
-  it('is expected from sidecars that were seen within 30 seconds or have just enrolled, and are not revoked', async () => {
+  it('is expected from unrevoked sidecars that were seen within 30 seconds or have just enrolled', async () => {
     const live = await sidecar({ seenAgoMs: 29_000, version: 1 });
     const fresh = await sidecar({ enrolledAgoMs: 1_000 });
     const silent = await sidecar({ seenAgoMs: 31_000, version: 1 });
@@ -81,7 +81,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
     ]);
   });
 
-  it('is complete for a sidecar that reports the version of the change or a later version', async () => {
+  it('is complete for a sidecar that reports the version of the change, or a later version', async () => {
     const before = await versionInForce();
     const id = await sidecar({ seenAgoMs: 0, version: before });
     const waiting = arm({ wait_ms: 10_000 });
@@ -104,7 +104,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
     expect(await versionInForce()).toBeGreaterThan(before);
   });
 
-  it('is evaluated again if the request is repeated under its idempotency key, with any waiting time', async () => {
+  it('is evaluated again if the request is repeated with its idempotency key, whatever its waiting time', async () => {
     const id = await sidecar({ seenAgoMs: 0, version: 0 });
     const first = await arm({ idempotency_key: 'k', wait_ms: 0 });
     expect(ids(first.body?.missing)).toEqual([id]);

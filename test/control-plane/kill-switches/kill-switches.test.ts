@@ -80,7 +80,7 @@ describe('a kill switch', () => {
     expect(events[0]).toMatchObject({ tool: 'payments.*', data: { by: 'alice' } });
   });
 
-  it('can be disarmed a second time, which returns the first result and records no second event', async () => {
+  it('can be disarmed twice: the second request returns the first result and records no event', async () => {
     const armed = await arm('t2', { kind: 'block_tool', tool: 'x' });
     const first = await disarm('t2', armed.body?.id);
     clock.advance(1_000);
@@ -99,7 +99,7 @@ describe('a kill switch', () => {
     expect([other.status, other.body?.reason_code]).toEqual([400, 'args.idempotency_conflict']);
   });
 
-  it('blocks only decisions of its own tenant, from the response until it is disarmed', async () => {
+  it('blocks decisions of its own tenant only, as soon as the response is sent and until it is disarmed', async () => {
     const armed = await arm('t4', { kind: 'block_tool', tool: '**', agent_id: agentOf('t4') });
     expect(await decisionOn('t4', { mode: 'monitor' })).toMatchObject({
       decision: 'deny',

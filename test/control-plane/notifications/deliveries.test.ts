@@ -51,12 +51,12 @@ const answer = (status: number, headers: Record<string, string> = {}) =>
   receiver.behave((_req, res) => res.writeHead(status, headers).end());
 
 describe('the notifications of a webhook', () => {
-  it('report each state of an approval, are signed, and contain neither arguments nor goal', async () => {
+  it('report each state of an approval, are signed, and contain neither the arguments nor the goal', async () => {
     const { id } = await desk.request({ args: { iban: 'DE99' } });
     await desk.decide(id, { action: 'approve' });
     expect(await drain()).toMatchObject({ attempted: 2, delivered: 2 });
     const bodies = receiver.seen.map(({ body }) => JSON.parse(body));
-    // Messages that are due together are sent in no order; a receiver uses `timestamp` and
+    // Messages that are due at the same time are sent in any order. A receiver sorts them by `timestamp` and
     // `status`.
     const told = bodies.map(({ type, data: { approval } }) => [type, approval.id, approval.status]);
     expect(told.toSorted()).toEqual([
@@ -143,7 +143,7 @@ describe('a webhook receiver', () => {
     expect((await refusalOf(drain('msg_none'))).code).toBe('delivery.not_found');
   });
 
-  it('that sends Retry-After gets the next attempt after that time', async () => {
+  it('that sends Retry-After gets the next attempt after the requested time', async () => {
     answer(429, { 'retry-after': '600' });
     await desk.request();
     await drain();
@@ -187,7 +187,7 @@ describe('a webhook receiver', () => {
     expect(await deliveries()).toHaveLength(3);
   });
 
-  it('that does not answer times out, and delays no other tenant', async () => {
+  it('that does not answer causes a timeout and delays no other tenant', async () => {
     const stalled = new Set<() => void>();
     const { services } = desk.gateway;
     receiver.behave((_req, res) => {
@@ -292,7 +292,7 @@ describe('a webhook', () => {
     expect(install?.sealed).not.toContain('whsec');
   });
 
-  it('whose secret was rotated receives signatures with the old and the new secret for a day', async () => {
+  it('whose secret was rotated receives signatures with both the old and the new secret for a day', async () => {
     const body = { url: urlOf(receiver), rotate_secret: true };
     const { secret: next = '' } = await desk.gateway.owner.call(putWebhook, { body });
     const signatures = async () => {

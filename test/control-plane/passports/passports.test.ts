@@ -191,7 +191,7 @@ describe('revoking a passport', () => {
   const revoke = (jti: string, client = gateway.owner) =>
     client.call(revokePassport, { body: { jti, reason: 'stolen' } });
 
-  it('is permanent, updates the section published to sidecars, and is recorded in the ledger once', async () => {
+  it('is permanent, updates the section that sidecars receive, and is recorded in the ledger once', async () => {
     const { jti } = await issue();
     const first = await revoke(jti);
     gateway.services.clock.advance(1_000);

@@ -76,7 +76,7 @@ describe('linting candidate policies', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('compares a candidate with the published policies on request, except the policy that the candidate replaces', async () => {
+  it('on request, compares a candidate with the published policies, except for the policy that it replaces', async () => {
     const published = policy(limit('deny', 'wire', '>', 50));
     await store(published, true);
     const beside = policy(limit('allow', 'wire', '<=', 100));
@@ -87,7 +87,7 @@ describe('linting candidate policies', () => {
     expect((await lint([{ ...beside, id: published.id ?? '' }], true)).findings).toEqual([]);
   });
 
-  it('warns of a numeric limit that a text value bypasses, with an example of such a value', async () => {
+  it('warns of a numeric limit that can be bypassed with a text value, and gives an example of such a value', async () => {
     const open = policy(rule('allow', 'pay'), limit('deny', 'pay', '>', 50));
     const { findings } = await lint([open]);
     const slip = findings.find(({ kind }) => kind === 'number_slips_past');

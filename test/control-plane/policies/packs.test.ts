@@ -114,7 +114,7 @@ const install = (body: object, client = gateway.owner) =>
   client.call(installPolicyPack, { body: body as { pack: string } });
 const post = (body: object) => gateway.post('/v1/policies/install-pack', body);
 
-/** The decision of each pack on a typical call. */
+/** For each pack, a typical call and the decision on it. */
 const happy = [
   ['read-only', { tool: 'crm.get_customer', resource: 'customer:1' }, 'allow', 'read_only.read'],
   [
@@ -235,7 +235,7 @@ describe('installing a policy pack', () => {
     expect(await gateway.services.db.policy.count()).toBe(before);
   });
 
-  it('stores nothing if the whole pack would exceed the plan’s limit', async () => {
+  it('stores nothing if all policies of the pack together would exceed the plan’s limit', async () => {
     const { db } = gateway.services;
     await db.tenant.create({ data: { id: 'tight', name: 'tight', plan: 'free' } });
     const owner = await gateway.as({ tenantId: 'tight' });

@@ -58,18 +58,18 @@ export class PublisherStage {
     await this.redis.stop();
   }
 
-  /** Before each test. */
+  /** Opens the bus and creates the tenant of a test. Call it before each test. */
   async begin(): Promise<void> {
     const { store } = this;
     const bus = await openBus({ redisUrl: this.redis.url, log: silentLog, clock: systemClock });
-    // The tenants of all tests are in one database, so remains of others must have no effect.
+    // All tests share one database, so the sidecars of earlier tests must have no effect.
     await store.db.sidecar.updateMany({ data: { revokedAt: new Date() } });
     this.tenants += 1;
     const world = await SyncWorld.open({ store, bus, tenantId: `tenant-${this.tenants}` });
     this.#begun = { bus, world };
   }
 
-  /** After each test. */
+  /** Ends the publishers of the test and closes the bus. Call it after each test. */
   async end(): Promise<void> {
     for (const end of this.#ending.splice(0).reverse()) await end();
     await this.bus.close();
@@ -99,7 +99,7 @@ export class PublisherStage {
     return opened;
   }
 
-  /** A section on the bus, verified. */
+  /** Reads a section from the bus and verifies it. */
   async onBus<Name extends SectionName>(name: Name) {
     const { tenantId } = this.world;
     const token = (await this.bus.read(tenantId, name)) ?? '';
@@ -117,7 +117,7 @@ export class PublisherStage {
     return opened.heartbeat;
   }
 
-  /** The state of a section in the database. */
+  /** Returns the state of a section in the database. */
   async row(name: string) {
     const rows = await this.world.versions();
     return rows.find((one) => one.name === name);
@@ -129,7 +129,7 @@ export class PublisherStage {
   }
 }
 
-/** A policy that denies, different for each version. */
+/** Returns a policy that denies all actions and differs for each version. */
 export const denyAll = (version: number) => ({
   id: `deny-${version}`,
   version,

@@ -26,7 +26,7 @@ describe('a bus that lost or changed published sections', () => {
     await stage.world.sidecar(`sc-${stage.tenants}`, await stage.world.agent());
   });
 
-  it('is filled again after a flush, with higher versions than any earlier version', async () => {
+  it('is filled again after a flush, with versions that are higher than all earlier versions', async () => {
     const running = stage.publisher({ roundMs: 1 });
     await running.round();
     const held = await stage.replica(`sc-${stage.tenants}`);
@@ -84,7 +84,7 @@ describe('a bus that lost or changed published sections', () => {
     });
   });
 
-  it('gets a newly signed section if a slower process published the section with a retired key', async () => {
+  it('gets a newly signed section if a delayed process published the section with a retired key', async () => {
     const { world } = stage;
     const running = stage.publisher();
     await running.round();

@@ -15,8 +15,8 @@ export const sidecarId = 'sc_1';
 export const own = sidecarSection(sidecarId);
 
 /**
- * One sidecar's section of the bus: a tenant with one agent, and a publisher that tests run step by
- * step.
+ * The stage for tests of one sidecar's section on the bus: a tenant with one agent, and a publisher that
+ * tests run step by step.
  */
 export interface SectionStage {
   readonly clock: ManualClock;
@@ -27,7 +27,7 @@ export interface SectionStage {
   readonly ending: (() => Promise<unknown>)[];
 }
 
-/** Empties the database and starts again. */
+/** Empties the database and creates a new stage. */
 export async function sectionStage(store: Store): Promise<SectionStage> {
   await store.pool.query(
     'truncate tenant, agent, sidecar, passport, sync_section, event_outbox, approval, policy, passport_revocation, signing_key cascade',
@@ -46,7 +46,7 @@ export async function endStage({ ending }: SectionStage): Promise<void> {
   for (const end of ending.splice(0).reverse()) await end();
 }
 
-/** The section on the bus, verified. */
+/** Reads the sidecar's section from the bus and verifies it. */
 export async function ownSection({ bus, world }: SectionStage) {
   const token = (await bus.read(world.tenantId, own)) ?? '';
   const expected = { tenant: world.tenantId, section: own };
@@ -55,7 +55,7 @@ export async function ownSection({ bus, world }: SectionStage) {
   return opened.envelope;
 }
 
-/** The claims of a passport, its signature verified. */
+/** Verifies the signature of a passport and returns the claims. */
 export async function passportOf({ world }: SectionStage, token: string | undefined) {
   const keys = verificationKeys(await world.signingKeys.publicKeys(world.tenantId, 'passport'));
   const reading = readPassport(token ?? '', keys);
@@ -69,7 +69,7 @@ export async function openReplicaOf({ world, ending }: SectionStage): Promise<Re
   return opened;
 }
 
-/** Events in the outbox, oldest first. */
+/** Returns the events in the outbox, oldest first. */
 export async function recorded(store: Store) {
   const rows = await store.db.eventOutbox.findMany({ orderBy: { id: 'asc' } });
   return rows.map(({ event }) => JSON.parse(event));

@@ -58,7 +58,7 @@ describe('several concurrent publishers', () => {
     const reading = new Promise<void>((resolve) => {
       reached = resolve;
     });
-    // The slow publisher is stopped after it compared and just before it writes.
+    // The slow publisher is paused after it compared the versions and before it writes the section.
     const stalled: Bus = Object.assign(Object.create(stage.bus), {
       read: (...args: Parameters<Bus['read']>) => stage.bus.read(...args),
       load: (...args: Parameters<Bus['load']>) => stage.bus.load(...args),

@@ -47,11 +47,11 @@ describe('an approval in the section of its sidecar', () => {
     readonly resource?: string;
     readonly sidecar?: string;
     readonly digest?: string;
-    /** False: the decision is not in the ledger. */
+    /** If false, the decision is not in the ledger. */
     readonly sealed?: boolean;
   }
 
-  /** An approval's row, with the ledger row of its decision. */
+  /** Stores an approval and, in the ledger, its decision. */
   async function approval(wanted: Wanted, tx: Transaction | Store['db'] = store.db) {
     nextId += 1;
     const { tenantId } = stage.world;
@@ -161,7 +161,7 @@ describe('an approval in the section of its sidecar', () => {
     expect(await delivered()).toMatchObject([{ status: 'expired' }]);
   });
 
-  it('that was granted contains a passport for exactly this action; the passport is issued and recorded once', async () => {
+  it('that was granted contains a passport for this action only, which is issued and recorded once', async () => {
     const { id, eventHash } = await approval({ status: 'approved', proof: {} });
     const [granted] = await delivered();
     expect(granted).toMatchObject({
@@ -278,7 +278,7 @@ describe('an approval in the section of its sidecar', () => {
     expect(await delivered()).toEqual([]);
   });
 
-  it('contains a passport without resources if a passport cannot contain the approved resource', async () => {
+  it('contains a passport without resources if the approved resource cannot be written in a passport', async () => {
     await approval({ status: 'approved', proof: {}, resource: '' });
     const [granted] = await delivered();
     expect((await passportOf(stage, granted?.passport)).allowed_resources).toEqual([]);

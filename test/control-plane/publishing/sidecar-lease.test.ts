@@ -82,7 +82,7 @@ describe('a lease', () => {
     expect(await store.db.passport.count()).toBe(2);
   });
 
-  it('is issued once if several control planes find at the same time that it is due', async () => {
+  it('is issued once, even if several control planes find at the same time that it is due', async () => {
     const others = Array.from({ length: 4 }, () => stage.world.publisher());
     stage.ending.push(...others.map((one) => () => one.close()));
     await Promise.all([stage.running, ...others].map((one) => one.round()));
@@ -139,7 +139,7 @@ describe('a lease', () => {
     expect(await lease()).toMatchObject({ jti: before.jti, allowed_tools: ['mail.*'] });
   });
 
-  it('is issued again at the request of a restarted sidecar, but only a limited number of times', async () => {
+  it('is issued again if a restarted sidecar requests it, but only a limited number of times', async () => {
     await stage.running.round();
     const held = await openReplicaOf(stage);
     expect(held.nextUse()).toBeUndefined();

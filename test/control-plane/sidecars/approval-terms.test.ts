@@ -114,7 +114,7 @@ describe('an approval that a sidecar requests', () => {
     });
   });
 
-  it('cannot exceed the grant and the waiting time of the control plane’s rules', async () => {
+  it('cannot exceed the grant terms and the waiting time that the control plane’s rules set', async () => {
     const grant = { uses: 1000, ttlSeconds: 2_592_000, scope: 'tool' } as const;
     const wide = claimed({ ...weakest, grant, slaSeconds: 86_400 });
     const narrow = await open(action('often'), wide);
@@ -222,7 +222,7 @@ describe('rules that become stricter after a decision', () => {
     expect(refusal.code).toBe('approval.action_denied');
   });
 
-  it('change the terms of an open approval, even for existing votes, when the action is requested again', async () => {
+  it('change the terms of an open approval when the action is requested again, and apply to earlier votes', async () => {
     await publish('require_approval', { quorum: 2 });
     const one = action('moving');
     const { id } = await open(one);

@@ -132,7 +132,7 @@ describe('an approval requested by a sidecar', () => {
     expect(error.code).toBe('auth.sidecar_required');
   });
 
-  it('is not opened again for an action that was granted, until the grant is used', async () => {
+  it('is not opened again for a granted action until the grant is used', async () => {
     const one = action();
     const { id } = await open(one);
     await decide(id);
@@ -216,7 +216,7 @@ describe('using a grant', () => {
     );
   });
 
-  it('is refused to a sidecar of another agent', async () => {
+  it('is refused for a sidecar of another agent', async () => {
     const { id } = await open();
     await decide(id);
     const other = await enrolledSidecar(gateway, await gateway.agent('other bot'));

@@ -80,7 +80,7 @@ it.each([
   ['**', 'payments.*', true],
   ['*', 'payments.*', true],
 ])(
-  'an agent with the capability %s gets a secret bound to the tool pattern %s: %s',
+  'the capability %s gives access to a secret that is bound to the tool pattern %s: %s',
   async (capability, bound, expected) => {
     const name = `glob-${crypto.randomUUID()}`;
     await store('default', name, [bound]);

@@ -53,7 +53,7 @@ describe('an enrolment token', () => {
     expect(data).toMatchObject({ by: 'adam', capabilities: ['notes.*', 'mail.send'] });
   });
 
-  it('for a user who holds an owner key can be created only by an owner', async () => {
+  it('for a user who holds an owner key can be created by owners only', async () => {
     const agentId = await gateway.agent(name, ['notes.*']);
     const key = await gateway.api.key({ role: 'owner', principal: 'olga' });
     const error = await refusalOf(token(admin, agentId, { user_id: 'olga' }));
@@ -117,7 +117,7 @@ describe('a developer', () => {
     expect((await register(developer, 'notes.*', 'calendar.*')).capabilities).toHaveLength(2);
   });
 
-  it('can change the goal of an agent that already has access to a credential', async () => {
+  it('can change the goal of an agent whose capabilities already give access to a credential', async () => {
     await register(admin, 'payments.*');
     const body = { name, capabilities: ['payments.refund'], goal: 'Refund orders' };
     expect(await developer.call(registerAgent, { body })).toMatchObject({ goal: 'Refund orders' });

@@ -73,7 +73,7 @@ describe('an enrolment token', () => {
     );
   });
 
-  it('allows exactly its number of uses, even if they are concurrent', async () => {
+  it('can be used exactly as often as it states, even by concurrent requests', async () => {
     const made = await token({ max_uses: 3 });
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => enrolWith(made)));
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
@@ -121,7 +121,7 @@ describe('an enrolment token', () => {
 describe('an enrolled key', () => {
   const hex = (text: string) => Buffer.from(text, 'hex').toString('base64url');
   const ones = 'ff'.repeat(30);
-  // RFC 7748 and libsodium: points of order 1, 2, 4 and 8, canonical or not.
+  // The points of order 1, 2, 4 and 8 from RFC 7748 and libsodium, in canonical and other encodings.
   const lowX25519 = [
     '00'.repeat(32),
     `01${'00'.repeat(31)}`,

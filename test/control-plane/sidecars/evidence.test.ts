@@ -53,7 +53,7 @@ async function upload(records = [sidecar.record()], after = spoolStart) {
 }
 
 describe('uploading evidence', () => {
-  it('seals the records in their order and acknowledges the last record', async () => {
+  it('seals the records in order and acknowledges the last record', async () => {
     const records = [1, 2, 3].map(() => sidecar.record());
     const { last } = sidecar.segment(records);
     expect(await upload(records)).toEqual(last);
@@ -143,7 +143,7 @@ describe('a record that a sidecar uploads', () => {
       agent_id: agentId,
       reason_code: 'evidence.event_invalid',
     });
-    // The stored event is complete; only the key of its digest is missing.
+    // The stored event is complete; only the salt of its digest is missing.
     expect(JSON.parse(data.text)).toEqual(JSON.parse(canonicalJson({ event: stranger.event })));
     expect(data).toMatchObject({ record: 2, whole: true, problem: expect.any(String) });
     expect(aside?.canonical).not.toContain('c2FsdA');
@@ -204,7 +204,7 @@ describe('a segment of evidence', () => {
     ['with an unknown member', { unknown: 1 }],
     ['of the year 0', { occurred_at: '0000-01-01T00:00:00.000Z' }],
   ])(
-    'with a record %s is sealed without this record, which is quarantined',
+    'with a record %s is sealed without that record, which is quarantined',
     async (_what, more) => {
       await upload([sidecar.record(more), sidecar.record()]);
       expect(await rowsOf('decision')).toHaveLength(1);
@@ -232,7 +232,7 @@ describe('a record of a decision on unusual input', () => {
       },
       { identity: { ...identity, sidecarId: sidecar.id }, clock },
     );
-    // As in the spool, which stores the canonical text.
+    // The spool stores the canonical text, so the record is parsed from such a text.
     const spooled = JSON.parse(canonicalJson(record)) as typeof record;
     await upload([spooled, sidecar.record()]);
     expect(await rowsOf('decision')).toHaveLength(2);

@@ -46,7 +46,7 @@ afterAll(() => gateway.close());
 const openSpool = () =>
   Spool.open({ folder, log: silentLog, fsync: false, segmentBytesMax: 5_000, tailBytesMax: 0 });
 
-/** A real uploader over a connection that can be interrupted. */
+/** Starts a real uploader over a connection that can be interrupted. */
 function startUploader(): Uploader {
   const { enrolment } = sidecar;
   const { clock } = gateway.services;
@@ -89,7 +89,7 @@ const untilEmpty = () =>
   until(() => spool.depth === 0, { withinMs: 30_000, what: 'the spool is empty' });
 
 describe('an interrupted upload', () => {
-  it('that did not arrive is repeated, and the records are sealed once in order', async () => {
+  it('that did not arrive is repeated, and the records are sealed in order and only once', async () => {
     const ids = await write(30);
     cut.isDown = true;
     uploader = startUploader();
@@ -101,7 +101,7 @@ describe('an interrupted upload', () => {
     expect(await sealed()).toEqual(ids);
   });
 
-  it('whose response is lost is repeated, and the records are sealed once', async () => {
+  it('whose response is lost is repeated, and the records are sealed only once', async () => {
     const ids = await write(30);
     cut.loseAnswerTo('/v1/sidecars/evidence');
     uploader = startUploader();

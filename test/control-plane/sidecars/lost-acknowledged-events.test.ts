@@ -49,7 +49,7 @@ afterEach(async () => {
 
 const openSpool = () => Spool.open({ folder, log: silentLog, fsync: false });
 
-/** The sidecar's own parts, with its own folder. */
+/** Starts an uploader for the sidecar's spool. */
 function start(log = silentLog): void {
   const { enrolment, controlPlane, id } = sidecar;
   uploader = new Uploader({
@@ -151,12 +151,12 @@ describe('a ledger that lost acknowledged events', () => {
     await uploaded();
     const before = shown();
     await restore();
-    // A newly started control plane seals, because this one remembers the head of the ledger.
+    // A newly started control plane seals; this one refuses, because it remembers the head of the ledger.
     const five = Array.from({ length: 5 }, () => anEvent());
     await sealElsewhere(gateway.services, tenantId, five);
     await write(1);
     await refused();
-    // A process that verified the ledger before it grew again had found it too short.
+    // A process reports `rolled_back` if it verified the ledger before the ledger grew again.
     await told(before.position, 'rewritten', 'rolled_back');
   });
 

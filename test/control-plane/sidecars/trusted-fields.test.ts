@@ -27,7 +27,7 @@ interface Shape {
 
 type Definitions = Readonly<Record<string, Shape>>;
 
-/** The leaves of a schema: `[]` for array elements, `*` for members of an open object. */
+/** Returns the leaves of a schema: `[]` stands for array elements, `*` for members of an open object. */
 function leaves(shape: Shape, path: string, definitions: Definitions): readonly string[] {
   const named = definitions[shape.$ref?.replace('#/$defs/', '') ?? ''];
   if (named !== undefined) return leaves(named, path, definitions);
@@ -97,7 +97,7 @@ function token(): string {
 const call = (path: string, body: unknown) =>
   gateway.api.send('POST', `/api${path}`, { key: token(), body });
 
-/** A sidecar's request, with the digest of its arguments unless another one is given. */
+/** Returns a sidecar's request, with the digest of its arguments unless another digest is given. */
 function asked(more: JsonObject = {}): JsonObject {
   const shown = { tool: 'pay', resource: 'invoice:1', args: { amount: 1 }, ...more };
   const digest = actionDigest({

@@ -23,7 +23,7 @@ async function decide(id: string | undefined, action: 'approve' | 'deny' | 'modi
 }
 
 describe('ingesting a tool', () => {
-  it('approves a first manifest of low risk at once, and opens an approval for a manifest of critical risk', async () => {
+  it('approves a tool’s first manifest at once if its risk is low, but opens an approval if its risk is critical', async () => {
     const low = await ingest({ name: 'low', riskTier: 'low' });
     expect(low).toMatchObject({ approval_status: 'approved', drift: [] });
     expect(low.approval_request_id).toBeUndefined();
@@ -57,7 +57,7 @@ describe('ingesting a tool', () => {
     expect(await stored('halves')).toMatchObject({ approvedHash: manifest_hash });
   });
 
-  it('reports a tool with a new name and an unchanged surface as renamed, not as new', async () => {
+  it('reports a tool as renamed, not as new, if only its name changed', async () => {
     const shown = {
       description: 'Pays a refund out',
       inputSchema: { type: 'object', properties: { amount: { type: 'number' } } },
@@ -75,7 +75,7 @@ describe('ingesting a tool', () => {
     expect((await ingest({ name: 'back', description: 'one' })).approval_status).toBe('approved');
   });
 
-  it('opens one approval for a version that is submitted repeatedly', async () => {
+  it('opens only one approval for a version that is submitted repeatedly', async () => {
     await ingest({ name: 'often', description: 'one' });
     const asked = await Promise.all(
       Array.from({ length: 6 }, () => ingest({ name: 'often', description: 'two' })),
@@ -148,7 +148,7 @@ describe('deciding on a changed tool', () => {
     });
   });
 
-  it('keeps the version rejected after a denial, even if the version is submitted again', async () => {
+  it('does not approve a denied version, even if the version is submitted again', async () => {
     const { approval_request_id } = await drift('denied');
     await decide(approval_request_id, 'deny');
     expect(await stored('denied')).toMatchObject({ approvalStatus: 'rejected' });

@@ -32,7 +32,7 @@ function now(): string {
 const backtest = (body: object, client = stage.gateway.owner) =>
   client.call(backtestPolicy, { body: body as never });
 
-/** New preflight decisions, evaluated again by a candidate. */
+/** Makes new preflight decisions and backtests a candidate policy on them. */
 async function judgedAgain(
   actions: readonly object[],
   policy: object,
@@ -197,7 +197,7 @@ describe('a decision with an approval', () => {
       policy: candidate(rule('require_approval')),
       from: since,
     });
-    // The request for approval, and the call that the approval allowed.
+    // The two decisions are the request for approval and the call that the approval allowed.
     expect(stricter).toMatchObject({ examined: 2, changed: 0, unknown: 0 });
     const denying = await backtest({ policy: candidate(rule('deny')), from: since });
     expect(denying.counts).toEqual({ 'allow→deny': 1, 'require_approval→deny': 1 });
@@ -229,7 +229,7 @@ describe('the examined decisions', () => {
     expect(pages).toBe(3);
   });
 
-  it('span many pages of the ledger, in ascending order of position', async () => {
+  it('come from many pages of the ledger, in ascending order of position', async () => {
     const since = now();
     const calls = Array.from({ length: 450 }, () =>
       stage.gateway.post('/v1/actions/preflight', stage.action()),
@@ -247,7 +247,7 @@ describe('the examined decisions', () => {
     );
   });
 
-  it('are those of the requested time range, and no other events', async () => {
+  it('are the decisions of the requested time range, and no other events', async () => {
     const early = now();
     await stage.ask();
     const late = now();

@@ -15,7 +15,7 @@ let stage: Awaited<ReturnType<typeof preflightStage>>;
 beforeAll(async () => {
   redis = await startRedis();
   bus = new Redis(redis.url);
-  // The clock is ahead of Redis, whose own clock sets the time since which it stores claims.
+  // This clock is ahead of Redis's clock, so that every passport is issued after Redis began to store claims.
   const clock = manualClock(Date.now() + 60_000);
   stage = await preflightStage({ redisUrl: redis.url, clock });
 }, 60_000);
@@ -37,7 +37,10 @@ async function one(body: object) {
   return results[0];
 }
 
-/** Publishes the sections of both tenants first; afterwards nothing changes by itself. */
+/**
+ * Waits until the sections of both tenants are published; afterwards, the state changes only through
+ * requests.
+ */
 async function everythingPublished(): Promise<void> {
   const { pool } = stage.gateway.services;
   const published = `SELECT count(*)::int AS n FROM sync_section WHERE published_version = version`;
@@ -46,8 +49,8 @@ async function everythingPublished(): Promise<void> {
 }
 
 /**
- * The number of rows of every table, and the keys of the bus. Request budgets are counted on the
- * bus.
+ * Returns the number and a digest of the rows of each table, and the keys on the bus without the request
+ * budgets, which every request changes.
  */
 async function everythingStored(): Promise<Record<string, unknown>> {
   const { pool } = stage.gateway.services;
@@ -165,7 +168,7 @@ describe('simulating', () => {
     });
   });
 
-  it('omits rules that did not match from a very long trace, and never repeats a very long value', async () => {
+  it('omits non-matching rules from a very long trace, and very long values from conditions', async () => {
     const rules = Array.from({ length: 1_200 }, (_, n) => ({
       ...rule(n === 1_199 ? 'allow' : 'deny', n === 1_199 ? 'pay' : `tool.${n}`),
       name: `r${n}`,

@@ -33,7 +33,7 @@ function now(): string {
 }
 
 describe('simulating with usage and grants', () => {
-  it('evaluates the budgets of candidate and published policies; verdict and trace show the same result', async () => {
+  it('evaluates the budgets of candidate and published policies, with the same result in verdict and trace', async () => {
     const limit = { path: 'usage.calls_1h', operator: '<', value: 2 };
     const name = { path: 'tool.name', operator: '==', value: 'rationed' };
     const budget = { ...rule('allow', 'rationed'), when: { all: [name, limit] } };
@@ -80,7 +80,7 @@ describe('simulating with usage and grants', () => {
 });
 
 describe('backtesting a decision with a standing grant', () => {
-  it('reports no change under the same rule, and an unknown result if the rule has different approval terms', async () => {
+  it('reports no change if the rule is the same, and an unknown result if its approval terms differ', async () => {
     const asked = await stage.ask({ tool: 'wire' });
     const anna = await stage.gateway.as({ role: 'approver', principal: 'anna' });
     const id = String(asked.approval_request_id);

@@ -66,7 +66,7 @@ describe('a usage budget at the control plane', () => {
     expect(refused?.explain.next_steps.join()).toContain(resetsAt);
   });
 
-  it('sums the allowed calls, and the ledger records the amount that each call adds', async () => {
+  it('adds up the allowed calls, and the ledger records the amount that each call adds', async () => {
     const answers = [];
     for (const amount of [60, '41', 40, -500, 1]) {
       answers.push(await ask({ tool: 'refund', args: { amount } }));
@@ -122,7 +122,7 @@ describe('a usage budget at the control plane', () => {
     expect((await ask({ agent_id: other })).decision).toBe('allow');
   });
 
-  it('does not count a decision that could not be sealed at once, even if it is sealed later', async () => {
+  it('does not count a decision that could not be sealed at once, even after it is sealed', async () => {
     await pool.query(
       `create function refuse_pay() returns trigger language plpgsql as $$
        begin if new.tool = 'pay' then raise 'the disk is full'; end if; return new; end $$`,

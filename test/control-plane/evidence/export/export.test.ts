@@ -127,7 +127,7 @@ describe('an export', () => {
     const { position } = await services.db.evidenceHead.findUniqueOrThrow({
       where: { tenantId: 'default' },
     });
-    // The record of the export itself, and the two events.
+    // The ledger has three more events: the record of the export itself, and the two events sealed above.
     expect(report.events).toBe(Number(position) - 3);
   });
 

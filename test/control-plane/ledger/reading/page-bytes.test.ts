@@ -14,7 +14,7 @@ import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const count = 12;
 const mebibyte = 1_048_576;
-/** The row that reaches the limit belongs to the page. */
+/** The limit of a page is 4 MiB, but the row that reaches the limit still belongs to the page. */
 const pageMax = 5 * mebibyte;
 const timeOf = (minute: number) => new Date(Date.UTC(2026, 6, 1, 9, minute)).toISOString();
 const vault = {
@@ -28,7 +28,7 @@ beforeAll(async () => {
   database = await freshDatabase();
   ledger = await openLedger({ databaseUrl: database.url });
   deps = { pool: ledger.store.pool, vault, log: silentLog };
-  // The database stores it compressed; in memory it has its full length.
+  // The database compresses this text; in memory, it has its full length.
   const text = 'x'.repeat(800_000);
   for (let n = 0; n < count; n++) {
     // The last three arrived late: they occurred before the others.
@@ -48,10 +48,10 @@ const bytesOf = (texts: readonly string[]) =>
 it.each([
   ['none', {}, everyPosition],
   ['chain_id', { chain_id: 'agent:7' }, everyPosition],
-  // The first pages contain the early rows, the last pages those that arrived late.
+  // The first pages contain the events that arrived in order, and the last pages contain the late events.
   ['to', { to: timeOf(17) }, [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]],
 ])(
-  'each page of large events stays below the size limit, and no matching event is omitted (filter: %s)',
+  'each page of large events is smaller than the size limit, and no matching event is omitted (filter: %s)',
   async (_name, filters, positions) => {
     const seen: number[] = [];
     let pages = 0;

@@ -14,9 +14,9 @@ import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const rows = 24_000;
 const limit = 101;
-/** A page, and the rows that a binary search reads. */
+/** The rows of one page, and the rows that a binary search reads. */
 const touchedMax = 400;
-/** The start of a time range is known to within a batch of 500. */
+/** The search finds the start of a time range to within a batch of 500 rows. */
 const touchedFromMax = 800;
 /** A narrow time range is read completely. */
 const touchedByTimeMax = 1_600;
@@ -72,7 +72,7 @@ const filters: readonly [string, () => EvidenceFilters][] = [
   ],
 ];
 
-/** For conditions on two or more columns: at most the rows of the rarest one are read. */
+/** Pairs of filters. At most the rows that match the more selective filter are read. */
 const combined: readonly [string, EvidenceFilters][] = [
   ['agent_id and tool', { agent_id: '30', tool: 'mcp.payments.tool_50' }],
   ['agent_id and decision', { agent_id: '30', decision: 'deny' }],
@@ -101,7 +101,7 @@ const readOf = (filter: EvidenceFilters, position: number): EventsRead => ({
 });
 
 describe('reading a page of events from a large ledger', () => {
-  it('uses test ledgers that pass verification', async () => {
+  it('is tested on ledgers that pass verification', async () => {
     for (const tenantId of big.tenants)
       expect(await ledger.verify(tenantId)).toMatchObject({ ok: true, events: rows / 3 });
   });
@@ -121,7 +121,7 @@ describe('reading a page of events from a large ledger', () => {
     },
   );
 
-  it('touches few rows if `to` is the only filter, except for the last page, which also reads the rows after `to`', async () => {
+  it('touches few rows if `to` is the only filter; only the last page also reads the rows after `to`', async () => {
     const to = timeAt(0.3);
     const touchedFrom = async (part: number) => {
       const position = Math.floor(big.rowsPerTenant * part);
@@ -134,7 +134,7 @@ describe('reading a page of events from a large ledger', () => {
   });
 
   it.each(combined)(
-    'touches at most as many rows as match the more selective of two filters: %s',
+    'touches at most the rows that match the more selective of two filters: %s',
     async (_name, filter) => {
       const { touched } = await touchedBy((pool) =>
         readEvents({ pool, vault }, 'big_2', readOf(filter, 0)),
@@ -143,7 +143,7 @@ describe('reading a page of events from a large ledger', () => {
     },
   );
 
-  it('touches no rows of agent traffic if the page is from the audit trail', async () => {
+  it('touches no rows of agent traffic for a page of the audit trail', async () => {
     for (const filter of [{}, { type: 'key.created' }]) {
       const { touched } = await touchedBy((pool) =>
         readTrail({ pool, vault }, 'big_2', readOf(filter, 0)),

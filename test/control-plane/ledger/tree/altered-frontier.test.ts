@@ -29,7 +29,7 @@ it.each([
   ['with a wrong root', (roots: readonly string[]) => [...roots.slice(0, -1), 'a'.repeat(64)]],
   ['with too few roots', (roots: readonly string[]) => roots.slice(1)],
 ] as const)(
-  'a stored tree frontier %s stops appending and is recorded as one incident',
+  'a stored tree frontier %s stops sealing and is recorded as one incident',
   async (name, change) => {
     const tenantId = `tenant ${name}`;
     const before = await begin();
@@ -39,7 +39,7 @@ it.each([
       [tenantId],
     );
     const frontier = rows[0]?.frontier ?? [];
-    // A process that has the tree in memory would continue with the correct one.
+    // A running process has the correct tree in memory and would continue with it.
     await endAll();
     const put = (roots: readonly string[]) =>
       tamper(
@@ -56,7 +56,7 @@ it.each([
       (await eventsOf(services, tenantId)).filter(({ type }) => type === 'evidence.fork');
     await until(async () => (await incidents()).length > 0, { what: 'the incident is kept' });
     expect(await verifyChain(services, tenantId)).toMatchObject({ events: 7 });
-    // The change is repaired, so the waiting events are sealed.
+    // After the repair, the waiting events are sealed.
     await put(frontier);
     await services.ledger.retry(tenantId);
     await services.ledger.seal(tenantId, anEvent());
@@ -65,7 +65,7 @@ it.each([
   },
 );
 
-it('two processes can append alternately after a rotation of the checkpoint key', async () => {
+it('two processes can seal alternately after a rotation of the checkpoint key', async () => {
   const tenantId = 'rotated';
   const first = await begin();
   const other = await begin();

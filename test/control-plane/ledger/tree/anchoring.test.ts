@@ -64,7 +64,7 @@ async function sizes(tenantId: string): Promise<readonly number[]> {
 }
 
 describe('a checkpoint is signed', () => {
-  it('after a number of new events, or after a period of time if there is any new event', async () => {
+  it('after a number of new events, or after a period of time with at least one new event', async () => {
     const tenantId = await tenantWith(1);
     await checkpointDue(services);
     expect(await sizes(tenantId)).toEqual([1]);
@@ -92,7 +92,7 @@ describe('a checkpoint is signed', () => {
 });
 
 describe('the age of the oldest event without a checkpoint', () => {
-  it('is measured only for ledgers that grew since their last checkpoint', async () => {
+  it('is measured only for ledgers that grew after their last checkpoint', async () => {
     const metric = 'sallyport_checkpoint_oldest_unsigned_age_seconds';
     const measured = async () => {
       const registry = new Registry();
@@ -168,7 +168,7 @@ describe('a webhook with `checkpoints: true`', () => {
 });
 
 describe('a witness', () => {
-  /** A tenant whose ledger is registered at the witness. */
+  /** Creates a tenant whose ledger is registered at the witness. */
   async function known(events: number): Promise<string> {
     const tenantId = await tenantWith(events);
     const { vkey } = await checkpointNow(services, tenantId);
@@ -194,7 +194,7 @@ describe('a witness', () => {
     return rows.map(({ canonical }) => JSON.parse(canonical).data.problem);
   }
 
-  it('cosigns successive checkpoints, and the API returns each with the witness’s signature', async () => {
+  it('cosigns successive checkpoints, and the API returns each checkpoint with the witness’s signature', async () => {
     const tenantId = await known(3);
     await round();
     await grow(tenantId, 300);
@@ -212,7 +212,7 @@ describe('a witness', () => {
     ]);
   });
 
-  it('receives a consistency proof from the last tree size that it cosigned, even if the database lost this cosignature', async () => {
+  it('receives a consistency proof from the tree size that it cosigned last, even if the database lost this cosignature', async () => {
     const tenantId = await known(3);
     await round();
     await tamper(database.url, `DELETE FROM evidence_cosignature WHERE tenant_id = '${tenantId}'`);
@@ -223,7 +223,7 @@ describe('a witness', () => {
     expect(await incidents(tenantId)).toEqual([]);
   });
 
-  it('detects a rollback of the whole database, checkpoints included', async () => {
+  it('reveals a rollback of the whole database, including the checkpoints', async () => {
     const tenantId = await known(3);
     const tables = [
       'evidence_row',

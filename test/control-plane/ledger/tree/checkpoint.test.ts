@@ -24,7 +24,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** A new tenant with this number of events. */
+/** Creates a tenant with this number of events. */
 async function tenantWith(events: number): Promise<string> {
   const tenantId = `tenant-${++tenants}`;
   await services.db.tenant.create({ data: { id: tenantId, name: tenantId } });
@@ -62,7 +62,7 @@ describe('checkpointNow', () => {
     expect(openNote(checkpoint.note, [parseVkey(checkpoint.vkey)])).toBeDefined();
   });
 
-  it('returns the stored checkpoint until the ledger grows, and then a new checkpoint of the larger tree', async () => {
+  it('returns the stored checkpoint until the ledger grows; then it signs a checkpoint of the larger tree', async () => {
     const tenantId = await tenantWith(3);
     const first = await checkpointNow(services, tenantId);
     expect(await checkpointNow(services, tenantId)).toEqual(first);

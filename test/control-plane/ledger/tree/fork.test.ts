@@ -8,7 +8,8 @@ import { type TestServices, testServices } from '../../../support/control-plane/
 import { anEvent, tamper } from '../../../support/ledger/ledger.ts';
 import { freshDatabase } from '../../../support/programs/postgres.ts';
 
-// Changes that a database owner could make between two checkpoints, triggers disabled.
+// These tests make changes that the owner of the database could make between two checkpoints, with triggers
+// disabled.
 
 let services: TestServices;
 let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -75,7 +76,9 @@ function ownKey(): Promise<SigningKey> {
   return services.signingKeys.active(tenantId, 'checkpoint');
 }
 
-/** No checkpoint is signed, and the incident is recorded once for any number of requests. */
+/**
+ * Expects that no checkpoint is signed, and that the incident is recorded once for any number of requests.
+ */
 async function expectFork(problem: RegExp): Promise<void> {
   const before = await services.db.evidenceCheckpoint.count({ where: { tenantId } });
   for (let n = 0; n < 2; n++) {

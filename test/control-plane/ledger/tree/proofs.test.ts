@@ -43,7 +43,9 @@ async function grow(tenantId: string, events: number): Promise<void> {
   await services.ledger.sealAll(tenantId, batch);
 }
 
-/** The same services, with the number of rows and queries that they used. */
+/**
+ * Returns the same services, and counters of the queries that they execute and of the rows that they read.
+ */
 function counting() {
   const taken = { rows: 0, queries: 0 };
   const pool = new Proxy(services.pool, {
@@ -61,7 +63,7 @@ function counting() {
 }
 
 describe('a proof', () => {
-  it('is built from a few hundred rows, whatever the length of the ledger, if the tiles are stored', async () => {
+  it('is built from a few hundred rows if the tiles are stored, whatever the length of the ledger', async () => {
     const size = 70_000;
     await services.db.tenant.create({ data: { id: 'long', name: 'long' } });
     await writeLongLedger(services, database.url, { tenantId: 'long', size });
@@ -77,7 +79,7 @@ describe('a proof', () => {
     expect(taken.rows).toBeLessThan(1_000);
   });
 
-  it('of an event that the newest checkpoint does not cover is returned with a new checkpoint', async () => {
+  it('of an event that the newest checkpoint does not cover comes with a new checkpoint', async () => {
     const tenantId = await tenantWith(2);
     await checkpointNow(services, tenantId);
     await grow(tenantId, 3);
@@ -89,7 +91,7 @@ describe('a proof', () => {
     expect(fresh.checkpoint).toContain('\n5\n');
   });
 
-  it('for a tree size without a checkpoint contains none; a consistency proof links this size to a checkpoint', async () => {
+  it('for a tree size without a checkpoint contains no checkpoint; a consistency proof links this size to a checkpoint', async () => {
     const tenantId = await tenantWith(9);
     const { root } = await checkpointNow(services, tenantId);
     const client = await api.client({ tenantId });

@@ -34,7 +34,7 @@ interface Wanted {
   readonly tenantId: string;
   readonly positions?: readonly number[];
   readonly sizes?: readonly number[];
-  /** Default: the server's response. */
+  /** Default: the checkpoint that the server returns. */
   readonly checkpoint?: string;
 }
 
@@ -74,7 +74,7 @@ async function sealed(tenantId: string, events: number): Promise<void> {
 }
 
 describe('the Go packages tlog and note', () => {
-  it('verify inclusion of events and consistency of earlier sizes in a sealed ledger’s checkpoint', async () => {
+  it('verify that a sealed ledger’s checkpoint includes the events and is consistent with earlier sizes', async () => {
     await sealed('real', 300);
     const positions = Array.from({ length: 60 }, (_, at) => 5 * at + 1);
     const sizes = [1, 2, 3, 7, 8, 127, 128, 255, 256, 257, 299, 300];

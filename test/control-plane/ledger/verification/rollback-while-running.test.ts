@@ -22,7 +22,7 @@ interface Stage {
   readonly restore: () => Promise<void>;
 }
 
-/** Six events in a running process, and a copy of the database after three. */
+/** Seals six events in a running process; `restore` returns the database to its state after three events. */
 async function aLedger(): Promise<Stage> {
   const tenantId = `tenant_${++tenants}`;
   const services = await begin();
@@ -91,7 +91,7 @@ describe('a rollback of the database while a control plane runs', () => {
     expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true });
   });
 
-  it('no longer stops sealing after the lost rows are restored', async () => {
+  it('no longer stops sealing once the lost rows are restored', async () => {
     const stage = await aLedger();
     const forward = await stage.forge.backup();
     await stage.restore();
@@ -141,7 +141,7 @@ describe('a rollback of the database while a control plane runs', () => {
     expect(await alarms({ ...stage, services })).toEqual([]);
   });
 
-  it('is not reported by mistake if two processes seal concurrently and conflict often', async () => {
+  it('is not reported by mistake if two processes seal concurrently with many conflicts', async () => {
     const tenantId = `tenant_${++tenants}`;
     const [one, two] = [await begin(), await begin()];
     for (let n = 0; n < 5; n++) {
@@ -161,7 +161,7 @@ describe('appending to a chain', () => {
     ['a larger sequence number', 'UPDATE evidence_chain SET seq = seq + 1'],
     ['a smaller sequence number', 'UPDATE evidence_chain SET seq = seq - 1'],
     ['no row', 'DELETE FROM evidence_chain'],
-  ])('stops if the stored head of the chain was altered and has %s', async (_name, change) => {
+  ])('stops if the stored head of the chain was altered (%s)', async (_name, change) => {
     const { tenantId, forge } = await aLedger();
     await endAll();
     const own = `WHERE tenant_id = '${tenantId}' AND chain_id = 'agent:7'`;
@@ -178,7 +178,7 @@ describe('appending to a chain', () => {
       async () => (await eventsOf(after, tenantId)).some((event) => event.type === type),
       { what: 'the incident is kept' },
     );
-    // After the repair, everything continues.
+    // After the repair, appending continues.
     await forge.run(
       `DELETE FROM evidence_chain ${own}`,
       'INSERT INTO evidence_chain SELECT * FROM kept_chain',

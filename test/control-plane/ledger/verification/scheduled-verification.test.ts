@@ -33,7 +33,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await receiver.close();
-  // Not the gateway's own close, which requires every ledger to be intact.
+  // The gateway's own `close` is not used, because it requires every ledger to be intact.
   await gateway.api.close();
   await gateway.services.close();
 });
@@ -81,7 +81,7 @@ describe('scheduled verification of a ledger', () => {
     expect(second.verified_at).not.toBe(first.verified_at);
   });
 
-  it('gives the same result for new events as a verification of the whole ledger', async () => {
+  it('gives the same result for new events as a complete verification', async () => {
     await seal(4);
     const { upTo } = await verifyRows(gateway.services, { tenantId });
     await seal(3);
@@ -100,7 +100,7 @@ describe('scheduled verification of a ledger', () => {
     expect((await part()).problems).toEqual((await whole()).problems);
   });
 
-  it('records a problem once, notifies the webhook once, and reports the problem until a complete verification succeeds', async () => {
+  it('records a problem and notifies the webhook once, and reports the problem until a complete verification succeeds', async () => {
     await seal(5);
     const position = await positionNow();
     await seal(5);
@@ -137,7 +137,7 @@ describe('scheduled verification of a ledger', () => {
     expect(await state()).toMatchObject({ problem: { kind: 'content_mismatch', position: 3 } });
   });
 
-  it('detects a ledger that was truncated or rewritten with the tenant’s own key before the verified position', async () => {
+  it('detects that rows before the verified position were removed, or were rewritten and signed with the tenant’s own key', async () => {
     const restore = await forge.backup();
     await seal(6);
     await verifyDue(gateway.services);
@@ -150,7 +150,7 @@ describe('scheduled verification of a ledger', () => {
     expect(await state()).toMatchObject({ problem: { kind: 'rewritten' } });
     await forge.run('CREATE TABLE verified AS TABLE evidence_verification');
     await restore();
-    // All rows are due again, except the ones just verified.
+    // The restore also reset the verification state, so the state of the last verification is put back.
     await forge.run(
       'DELETE FROM evidence_verification',
       'INSERT INTO evidence_verification SELECT * FROM verified',
@@ -184,7 +184,7 @@ describe('the alarm for a failed verification', () => {
     await forge.run(`UPDATE evidence_head SET position = position - 2`);
     const report = await gateway.owner.call(verifyEvidence);
     expect(report).toMatchObject({ ok: false, problem: { kind: 'inserted' } });
-    // The sealer, which would have sealed the incident, reports the problem itself.
+    // The sealer cannot seal the incident, so it reports the problem itself, as `evidence.fork`.
     expect(new Set((await told()).map(({ type }) => type))).toEqual(
       new Set(['evidence.chain_verification_failed', 'evidence.fork']),
     );

@@ -26,13 +26,13 @@ import { startRedis, type TestRedis } from '../../../support/programs/redis.ts';
 const tenantId = 'default';
 const verifyMs = 60_000;
 let redis: TestRedis;
-/** A writer in Redis who knows the claims that the control plane would make. */
+/** A client that writes to Redis and knows which claims the control plane would make. */
 let writer: Redis;
 let gateway: Gateway;
 beforeAll(async () => {
   redis = await startRedis();
   writer = new Redis(redis.url);
-  // One test stops the server for a moment.
+  // One test stops the Redis server for a moment.
   writer.on('error', () => {});
 });
 afterAll(async () => {
@@ -71,7 +71,7 @@ const lost = {
 const lose = (services = gateway.services, more = {}) =>
   reportLoss(services, tenantId, { ...lost, ...more });
 
-/** Another control plane on the same database and Redis. */
+/** Starts another control plane on the same database and Redis. */
 const another = (): Promise<TestServices> => {
   const { config, masterKey } = gateway.services;
   return testServices({
@@ -102,7 +102,7 @@ describe('a rollback of the ledger', () => {
     expect(await sealedOf('evidence.id_conflict')).toEqual([]);
   });
 
-  it('is not recorded again after Redis was flushed, unless the lost head has a different tree root', async () => {
+  it('is not recorded again after Redis was flushed, except if the lost head has a different tree root', async () => {
     await lose();
     await writer.flushall();
     await lose();
@@ -111,7 +111,7 @@ describe('a rollback of the ledger', () => {
     expect(await told('evidence.rolled_back')).toEqual({ events: 2, messages: 2 });
   });
 
-  it('is stored in the verification state again if this state lost it after the event was sealed', async () => {
+  it('is stored in the verification state again if it was lost from this state after the event was sealed', async () => {
     const { services } = gateway;
     await lose();
     await changeVerification(services, tenantId, (state) => ({ ...state, lostPosition: 0 }));
@@ -158,7 +158,7 @@ describe('scheduled verification of the ledger', () => {
     expect(await verified()).toBe(true);
   });
 
-  it('runs at a control plane that cannot reach Redis', async () => {
+  it('runs even at a control plane that cannot reach Redis', async () => {
     const { services } = gateway;
     await services.ledger.seal(tenantId, anEvent());
     await redis.kill();

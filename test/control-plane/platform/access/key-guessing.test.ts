@@ -47,7 +47,7 @@ describe('a header for authentication or body parsing', () => {
 });
 
 describe('an address that tries many API keys', () => {
-  it('gets 429 for invalid keys after its budget for them is exhausted; a valid key is still accepted', async () => {
+  it('gets 429 for invalid keys once its budget for them is exhausted, but a valid key is still accepted', async () => {
     const call = (token: string) =>
       api.send('POST', '/api/v1/probe/echo', { key: token, body: { tool: 'x' } });
     expect((await call(key)).status).toBe(200);

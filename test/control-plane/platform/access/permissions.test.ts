@@ -8,8 +8,8 @@ import { roomyLimits } from '../../../support/control-plane/gateway.ts';
 import { type TestServices, testServices } from '../../../support/control-plane/services.ts';
 
 /**
- * The permission that each operation needs: the first line that matches. An operation without a
- * line fails the suite, so its author must add one here.
+ * The permission that each operation needs; the first line that matches applies. An operation without a line
+ * fails the suite, so its author must add one here.
  */
 const needed: readonly (readonly [method: string, path: RegExp, permission: Permission])[] = [
   ['POST', /^\/v1\/actions\/(preflight|decision)$/, 'action.preflight'],
@@ -32,7 +32,7 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['POST', /^\/v1\/agents\/(issue-passport|renew|refresh-passport)$/, 'passport.issue'],
   ['POST', /^\/v1\/agents\/validate$/, 'passport.verify'],
   ['POST', /^\/v1\/agents\/service-accounts$/, 'key.write'],
-  // It gives access to the secrets that the agent's capabilities cover.
+  // An enrolment token gives access to the secrets that the agent's capabilities cover.
   ['POST', /^\/v1\/sidecars\/tokens$/, 'sidecar.enrol'],
   ['DELETE', /^\/v1\/sidecars\/\{id\}$/, 'agent.write'],
   ['POST', /^\/v1\/evidence\/events$/, 'evidence.write'],
@@ -42,7 +42,7 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['POST', /^\/v1\/evidence\/dead-letters\/retry$/, 'evidence.write'],
   ['POST', /^\/v1\/evidence\/verification\/accept-loss$/, 'settings.write'],
   ['GET', /^\/v1\/(evidence\/|compliance$)/, 'evidence.read'],
-  // It destroys evidence of a request, so only owners and admins may do it.
+  // The erasure destroys evidence of a request, so only owners and admins may request it.
   ['DELETE', /^\/v1\/evidence\/events\/\{id\}\/arguments$/, 'settings.write'],
   ['POST', /^\/v1\/privacy\/erasures$/, 'settings.write'],
   ['PATCH', /^\/v1\/tenant\/settings$/, 'settings.write'],
@@ -57,7 +57,8 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['PUT', /^\/v1\/runtime\/bindings\/\{name\}$/, 'policy.publish'],
   ['DELETE', /^\/v1\/runtime\/bindings\/\{name\}$/, 'policy.publish'],
   ['PUT', /^\/v1\/users\/\{id\}$/, 'settings.write'],
-  // Roles that may write settings have it, and a scheduler's gateway key (contract 4.7).
+  // This permission belongs to roles that may write settings, and to a scheduler's gateway key (contract
+  // 4.7).
   ['POST', /^\/v1\/integrations\/deliveries\/drain$/, 'delivery.drain'],
   ['PUT', /^\/v1\/integrations\/webhook$/, 'settings.write'],
   ['DELETE', /^\/v1\/integrations\/webhook$/, 'settings.write'],
@@ -71,7 +72,7 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
 const reads = ['read', 'evidence.read', 'passport.verify'] as const;
 const all = new Set([...needed.map(([, , permission]) => permission), ...reads]);
 
-/** Design 12, row by row. */
+/** The permissions of each role, as design section 12 lists them. */
 const grants: readonly (readonly [Role, 'bound' | 'unbound', ReadonlySet<string>])[] = [
   ['owner', 'unbound', all],
   ['admin', 'unbound', all],
@@ -143,7 +144,7 @@ describe.each(
     const path = `/api${operation.path.replaceAll(/\{\w+\}/g, '1')}`;
     for (const [role, binding, granted] of grants) {
       const key = keys.get(`${role} ${binding}`) ?? '';
-      // An authorised caller fails on the query, which is parsed next, so nothing is executed.
+      // An authorised caller is refused later, because the query is invalid, so that nothing is executed.
       const answer = await api.send(operation.method, `${path}?stumble=1`, { key });
       const isGranted = granted.has(permission ?? '');
       expect([role, binding, answer.status, answer.body?.reason_code]).toEqual([

@@ -97,7 +97,7 @@ it('an unsigned token is refused', async () => {
   expect((await ask(`${none}.${body}.AAAA`)).status).toBe(401);
 });
 
-it('a sidecar token gives access to sidecar operations only, and an API key to no sidecar operation', async () => {
+it('a sidecar token gives access to sidecar operations only, and an API key gives access to none of them', async () => {
   expect((await ask(signed(claims()), '/api/v1/probe/search')).status).toBe(401);
   expect((await ask(await api.key())).status).toBe(401);
 });

@@ -14,7 +14,7 @@ const ok = z.object({ ok: z.boolean() });
 const probe = { tag: 'Probe', summary: 'Probe', errors: [] } as const;
 const probed = { status: 200, description: 'Ok.', schema: ok, example: { ok: true } } as const;
 
-/** One operation of each kind of authentication. */
+/** One operation for each kind of authentication. */
 const probes: readonly Route[] = [
   route(
     operation({

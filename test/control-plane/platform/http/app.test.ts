@@ -26,7 +26,7 @@ describe('error responses', () => {
     expect(line?.fields.err).toBe(probe.failure);
   });
 
-  it('contain code, text and public details of the error; details cannot replace code or text', async () => {
+  it('contain code, text and public details of the error; the details cannot replace code or text', async () => {
     const details = { feature: 'itsm', min_tier: 'enterprise', error: 'x', reason_code: 'y' };
     probe.failure = new GatewayError('plan.feature_required', {
       message: 'No.',
@@ -98,7 +98,7 @@ describe('every response', () => {
 });
 
 describe('responses without JSON', () => {
-  it('can be raw bytes with the content type that the operation declares', async () => {
+  it('can contain raw bytes with the content type that the operation declares', async () => {
     const answer = await api.send('GET', '/api/v1/probe/bytes', { key });
     expect(answer.headers.get('content-type')).toBe('application/zip');
     expect(answer.headers.get('x-checksum-sha256')).toBe('ab');

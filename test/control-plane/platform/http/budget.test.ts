@@ -18,7 +18,7 @@ const caller = (more: Partial<Caller> = {}): Caller => ({
   address: '127.0.0.1',
   ...more,
 });
-/** The part of a response that budgets write to. */
+/** A response with only the method that budgets call. */
 const answer = () => ({ setHeader: () => undefined }) as unknown as Response;
 
 async function refusals(times: number, charge: () => Promise<void>): Promise<string[]> {
@@ -93,14 +93,14 @@ describe('request budgets', () => {
     expect(await refusals(1, () => from(10_001))).toEqual(['ok']);
   });
 
-  it('charge one more request for each slice of processor time after the first slice', async () => {
+  it('charge an additional request for each slice of processor time after the first slice', async () => {
     const { charge, chargeTime } = await wide();
     expect(await refusals(1, charge)).toEqual(['ok']);
     await chargeTime(10);
     expect(await refusals(1, charge)).toEqual(['ok']);
     await chargeTime(10.1);
     await chargeTime(49);
-    // Two requests, one slice and four slices of 40: thirty-three requests are left.
+    // Of 40 requests, two requests, one slice and four slices consumed seven; thirty-three are left.
     expect(await refusals(34, charge)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
   });
 

@@ -41,7 +41,7 @@ async function tenant(id: string): Promise<string> {
   return (await first?.api.key({ tenantId: id })) ?? '';
 }
 
-/** The same request this many times at once, in turn to both control planes. */
+/** Sends the same request this many times at once, alternately to both control planes. */
 const atOnce = (times: number, method: string, path: string, init: object): Promise<Answer[]> =>
   Promise.all(
     Array.from({ length: times }, async (_, n) => {
@@ -51,7 +51,7 @@ const atOnce = (times: number, method: string, path: string, init: object): Prom
     }),
   );
 
-/** The budget headers of a response. */
+/** Parses the budget headers of a response. */
 function told({ headers }: Answer) {
   const [, name, left, seconds] =
     /^"(\w+)";r=(\d+);t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? [];
@@ -65,7 +65,7 @@ function told({ headers }: Answer) {
 }
 
 describe('a tenant’s budget over two control planes on one Redis', () => {
-  it('is consumed exactly, and each response states the remaining requests or the time to wait', async () => {
+  it('allows exactly its number of requests, and each response states the remaining requests or the time to wait', async () => {
     const key = await tenant('noisy');
     const answers = await atOnce(200, 'GET', '/v1/policies', { key });
     const [served, refused] = [200, 429].map((status) =>

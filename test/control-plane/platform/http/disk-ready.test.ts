@@ -42,7 +42,7 @@ async function ready() {
   return { status: response.status, failed };
 }
 
-it('readiness fails while the disk of an embedded database is full, and recovers', async () => {
+it('readiness fails while the disk of an embedded database is full, and recovers afterwards', async () => {
   const isDiskReady = async () => !(await ready()).failed.includes('disk');
   await until(isDiskReady, { withinMs: 60_000 });
   disk.fill();

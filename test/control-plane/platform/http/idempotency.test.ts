@@ -42,7 +42,7 @@ const fresh = () => {
   return call();
 };
 
-/** A run that counts its executions. */
+/** Returns an operation that counts how often it runs. */
 function counted(status = 200) {
   let runs = 0;
   const run = async () => {
@@ -178,21 +178,21 @@ describe('a repeated idempotency key', () => {
 describe('a first request that did not finish', () => {
   const abandon = async () => {
     const asked = fresh();
-    // It never completes, because its process has ended.
+    // This request never completes, as if its process had ended.
     void idempotent(asked, () => new Promise(() => {}));
     await expect.poll(() => services.db.idempotency.count({ where: { key: asked.key } })).toBe(1);
     services.clock.advance(120_000);
     return asked;
   };
 
-  it('is run again, exactly once, if it has no external effect', async () => {
+  it('is run again exactly once if it has no external effect', async () => {
     const asked = await abandon();
     const { run, runs } = counted();
     await Promise.all(Array.from({ length: 6 }, () => idempotent(asked, run)));
     expect(runs()).toBe(1);
   });
 
-  it('is not run again if its effect had begun; every repeat returns the stored outcome, which is recorded once', async () => {
+  it('is not run again if its effect had begun; repeats return the stored outcome, which is recorded once', async () => {
     const asked = fresh();
     const lost = { status: 200, body: 'unknown' };
     void idempotent(asked, async (begin) => {

@@ -7,7 +7,7 @@ import { startApi } from '../../../support/control-plane/api.ts';
 import { testServices } from '../../../support/control-plane/services.ts';
 import { freshDatabase, startPostgres } from '../../../support/programs/postgres.ts';
 
-it('every request is refused as retryable while the database is unavailable, and succeeds afterwards', async () => {
+it('while the database is unavailable, every request is refused as retryable; afterwards, requests succeed', async () => {
   const postgres = await startPostgres();
   const { url } = await freshDatabase(postgres.url);
   const services = await testServices({ databaseUrl: url });

@@ -10,7 +10,7 @@ interface Line {
 
 const boundless = { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 };
 
-/** The API with the probe routes: its log lines are kept, and tests set its failures. */
+/** Starts an API with the probe routes. It keeps its log lines, and tests set the failures. */
 export async function startProbeApi(requestsPerMinute = boundless, unknownKeysPerMinute = 1e6) {
   const lines: Line[] = [];
   const record = (level: keyof Log) => (fields: object) => {

@@ -38,7 +38,7 @@ describe('request budgets', () => {
     ]);
   });
 
-  it('are consumed by refused requests too, except the budget for control operations', async () => {
+  it('are also consumed by refused requests, except for the budget of control operations', async () => {
     const agent = await api.key({ tenantId: 'knocking', role: 'agent' });
     const knock = () => api.send('POST', '/api/v1/probe/control', { key: agent });
     for (let request = 0; request < 5; request++) expect((await knock()).status).toBe(403);
@@ -52,7 +52,7 @@ describe('request budgets', () => {
     expect((await ask('patient')).status).toBe(200);
   });
 
-  it('are separate for each operation and address if the operation declares a separate budget', async () => {
+  it('are counted for each address separately if the operation declares its own budget', async () => {
     const ask = () => api.send('POST', '/api/v1/probe/open', { body: 'x' });
     const statuses = [await ask(), await ask(), await ask(), await ask()].map((a) => a.status);
     expect(statuses).toEqual([200, 200, 200, 429]);

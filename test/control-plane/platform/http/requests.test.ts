@@ -120,7 +120,7 @@ describe('a request body', () => {
     expect(answer.status).toBe(200);
   });
 
-  it('is refused if the operation expects none, except an empty object', async () => {
+  it('is refused if the operation expects no body, unless it is an empty object', async () => {
     const full = await api.send('POST', '/api/v1/probe/control', { key, body: { a: 1 } });
     expect([full.status, full.body?.reason_code]).toEqual([400, 'request.invalid']);
     const empty = await api.send('POST', '/api/v1/probe/control', { key, body: {} });

@@ -56,6 +56,6 @@ it.each([
     `GET / HTTP/1.1\r\nhost: x\r\nx: ${'a'.repeat(5_000)}\r\n\r\n`,
     431,
   ],
-])('%s is refused and the connection closed', async (_what, bytes, status) => {
+])('%s is refused, and the connection is closed', async (_what, bytes, status) => {
   expect(await sendAndWait(bytes)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
 });

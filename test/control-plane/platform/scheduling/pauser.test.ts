@@ -24,7 +24,7 @@ const candidates = Array.from({ length: count }, (_, at) => ({
   ],
 }));
 
-/** Every reading reports a used slice, so each pause yields once. */
+/** A clock on which a time slice has passed at every reading, so that each pause yields once. */
 function hurriedClock() {
   let ms = 0;
   return {
@@ -35,7 +35,7 @@ function hurriedClock() {
   };
 }
 
-/** The number of times that the event loop ran other work. */
+/** Returns the result of the work, and how often the event loop ran other work in the meantime. */
 async function turnsDuring<Result>(work: () => Promise<Result>): Promise<[Result, number]> {
   let turns = 0;
   let next = setImmediate(function tick() {

@@ -30,7 +30,7 @@ describe('the work meter', () => {
     expect(meter.ms).toBe(8);
   });
 
-  it('measures a nested part once, and also measures a part that throws', () => {
+  it('measures a nested part only once, and measures a part even if it throws', () => {
     const { now, work } = processor();
     const meter = new WorkMeter(now);
     expect(() =>

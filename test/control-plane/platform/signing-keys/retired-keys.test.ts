@@ -120,7 +120,7 @@ it.each(['report', 'export', 'checkpoint', 'certificate', 'sync'] as const)(
   },
 );
 
-it('signed heads of the ledger verify across rotations of the checkpoint key', async () => {
+it('signed heads of the ledger remain valid across rotations of the checkpoint key', async () => {
   await issue();
   await rotate('checkpoint');
   await issue();

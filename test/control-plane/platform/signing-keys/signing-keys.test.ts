@@ -15,7 +15,7 @@ describe.each(['postgres', 'embedded'] as const)('signing keys on %s', (kind) =>
   afterAll(() => services?.close());
 
   it('are created once at first use by concurrent requests', async () => {
-    // Every replica has its own memory.
+    // Each replica caches keys in its own memory.
     const replicas = Array.from({ length: 8 }, () => createSigningKeys(services));
     const keys = await Promise.all(replicas.map((keys) => keys.active('t1', 'checkpoint')));
     expect(new Set(keys.map(({ kid }) => kid)).size).toBe(1);

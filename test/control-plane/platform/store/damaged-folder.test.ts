@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true }));
 
-/** A data directory with one defect. */
+/** Copies the data directory and damages the copy; returns the path. */
 function damaged(damage: (dataDir: string) => void): string {
   copies += 1;
   const dataDir = join(folder, String(copies));
@@ -110,7 +110,7 @@ describe('a damaged folder of the embedded database', () => {
     expect(fs.existsSync(postgres(dataDir, 'PG_VERSION'))).toBe(hadVersion);
   });
 
-  it('is distinguished from an intact folder, and from a folder whose first start was interrupted', async () => {
+  it('is distinguished from an intact folder and from a folder whose first start was interrupted', async () => {
     expect(fs.readFileSync(postgres(whole, 'PG_VERSION'), 'utf8').trim()).toBe(embeddedMajor);
     await (await open(damaged(() => {}))).close();
     const begun = damaged((dir) => {
@@ -122,7 +122,7 @@ describe('a damaged folder of the embedded database', () => {
 });
 
 describe('a damaged data directory', () => {
-  it('is reported if it is a file, or lies below a file', async () => {
+  it('is reported if it, or a folder above it, is a file', async () => {
     const file = join(folder, 'a-file');
     fs.writeFileSync(file, 'text\n');
     for (const dataDir of [file, join(file, 'below')]) {

@@ -33,7 +33,7 @@ it('every JSON column is parsed with its schema and never cast to a type', () =>
   expect(offenders).toEqual([]);
 });
 
-// A copy of a value that was already parsed.
+// This cast is permitted, because it copies a value that was already parsed.
 const copies = ['JSON.parse(JSON.stringify(binding)) as'];
 // The text may contain two nested pairs of brackets.
 const castText = /JSON\.parse\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s+as\s+\w+/g;

@@ -43,7 +43,7 @@ afterEach(async () => {
 });
 
 describe('migrate', () => {
-  it('applies pending migrations in order, once', async () => {
+  it('applies each pending migration once, in order', async () => {
     expect(await migrate(client, [first])).toEqual(['1_first']);
     expect(await migrate(client, [first, second])).toEqual(['2_second']);
     expect(await migrate(client, [first, second])).toEqual([]);
@@ -108,7 +108,7 @@ describe('migrate', () => {
     expect(await tables()).toEqual(['customer']);
   });
 
-  it('runs in only one of several programs that start at the same time, while the others wait', async () => {
+  it('runs in only one of several programs that start at the same time; the others wait', async () => {
     const clients = await Promise.all([connect(), connect(), connect(), connect()]);
     const applied = await Promise.all(clients.map((each) => migrate(each)));
     expect(applied.flat()).toEqual(readMigrations().map(({ name }) => name));

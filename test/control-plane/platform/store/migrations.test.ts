@@ -55,7 +55,7 @@ describe('the migration files', () => {
     }
   });
 
-  it('permit the head of a ledger or a chain to move forward only', async () => {
+  it('permit the head of a ledger or of a chain to move only forward', async () => {
     await store.pool.query(`INSERT INTO evidence_head VALUES ('t', 5, '{}', '${hash}')`);
     await store.pool.query(`INSERT INTO evidence_chain VALUES ('t', 'c', 5, '${hash}')`);
     await store.pool.query('UPDATE evidence_head SET position = 6');
@@ -91,7 +91,7 @@ describe('the migration files', () => {
     await expect(store.db.policy.create(policy('live'))).rejects.toThrow(/policy_lifecycle_check/);
   });
 
-  it('permit only one open approval for each agent and action digest, and permit only granted approvals to be used', async () => {
+  it('permit only one open approval for each agent and action digest, and permit the use of granted approvals only', async () => {
     const approval = (status: string, usedAt?: Date) => ({
       data: {
         tenantId: 't',

@@ -15,13 +15,13 @@ const dataDir = () => {
 };
 afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-/** All files below a folder that users other than its owner can read, write or enter. */
+/** Lists all files and folders in a folder that users other than the owner can read, write or enter. */
 function openTo(path: string): readonly string[] {
   const names = fs.readdirSync(path, { recursive: true, encoding: 'utf8' });
   return ['.', ...names].filter((name) => (fs.lstatSync(join(path, name)).mode & 0o077) !== 0);
 }
 
-/** With the modes of a permissive umask, as `mkdir -m 777` and `cp` create them. */
+/** Gives all files the modes of a permissive umask, as `mkdir -m 777` and `cp` do. */
 function openUp(path: string): void {
   for (const name of fs.readdirSync(path, { recursive: true, encoding: 'utf8' })) {
     fs.chmodSync(join(path, name), 0o777);
@@ -61,7 +61,7 @@ describe('a data directory that existed with mode 0777', () => {
   it('is refused if a file in it belongs to another user, and the error names this user', () => {
     const path = dataDir();
     const { uid } = fs.statSync(path);
-    // A process of another user, because only root could change the owner of a file.
+    // The process pretends to run as another user, because only root could change the owner of a file.
     vi.spyOn(process, 'getuid').mockReturnValue(uid + 1);
     try {
       const message = new RegExp(`belongs to user ${uid}, .* runs as user ${uid + 1}.*chown`);

@@ -23,7 +23,7 @@ beforeEach(async () => {
 const names = async () =>
   (await store.db.tenant.findMany({ orderBy: { id: 'asc' } })).map(({ name }) => name);
 
-/** Releases two callers when both have arrived. */
+/** Returns a function that releases its callers when the second one has arrived. */
 function meetingPoint() {
   let arrived = 0;
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -81,7 +81,7 @@ describe('a transaction', () => {
     expect(runs).toBe(3);
   });
 
-  it('is not retried after errors other than conflicts, and is attempted at most five times', async () => {
+  it('is not retried after an error that is not a conflict, and is attempted at most five times', async () => {
     let runs = 0;
     const failing = transaction(store.db, async (tx) => {
       runs++;

@@ -26,7 +26,7 @@ afterEach(() => world.close());
 
 const query = (sql: string, values: unknown[] = []) => world.store.pool.query(sql, values);
 
-/** A signed row, and something that the master key wraps. */
+/** Stores a signed row, and a signing key that the master key wraps. */
 async function seed(keys: OpenKeys): Promise<void> {
   const vault = createVault(keys);
   const { db, pool } = world.store;
@@ -53,7 +53,7 @@ describe('the active master key', () => {
         await put(masterKeyId(second), `state = 'retiring'`);
         await put(masterKeyId(first), `state = 'active', activated_at = now() + interval '1 day'`);
       },
-      // A row that was validly signed earlier, restored completely.
+      // Restores a complete row whose signature was valid earlier.
       async () => {
         await query(`DELETE FROM vault_key WHERE id = '${masterKeyId(second)}'`);
         await put(masterKeyId(first), old, Object.values(before[0]));

@@ -38,7 +38,7 @@ afterEach(() => world.close());
 
 const query = (sql: string, values: unknown[] = []) => world.store.pool.query(sql, values);
 
-/** A secret in every sealed column, and a function that opens it. */
+/** Stores a secret in every sealed column; returns a function that expects to open all of them. */
 async function seedEverything(keys: OpenKeys): Promise<() => Promise<void>> {
   const vault = createVault(keys);
   const { db, pool } = world.store;
@@ -98,7 +98,7 @@ async function seedEverything(keys: OpenKeys): Promise<() => Promise<void>> {
       body: seal('idempotency', JSON.stringify(Object.values(rowKey))),
     },
   });
-  // More than one batch.
+  // More rows than one batch.
   const salts = Array.from({ length: 600 }, (_, index) => `ev_${index}`);
   await query(
     `INSERT INTO evidence_salt (tenant_id, event_id, sealed) SELECT 't', * FROM unnest($1::text[], $2::text[])`,
@@ -177,7 +177,7 @@ describe('a rotation of the master key', () => {
     );
   });
 
-  it('does not block a concurrent writer; the writer’s row is encrypted under the new key after its transaction', async () => {
+  it('does not block a concurrent writer, whose row is encrypted under the new key after the writer’s transaction', async () => {
     await seedEverything(await world.open(under(first)));
     const writer = new pg.Client({ connectionString: world.url });
     await writer.connect();
@@ -221,7 +221,7 @@ describe('a rotation of the master key', () => {
     });
   });
 
-  it('names each control plane that it waits for, once', async () => {
+  it('names each awaited control plane once', async () => {
     const { pool } = world.store;
     const old = await holdKeys(await world.open(under(first)), { pool, log: silentLog });
     const steps: string[] = [];
@@ -342,9 +342,9 @@ describe('the encryption keys of a database', () => {
     await migrate(client, all);
     await client.end();
     const upgraded = await startVaultWorld(database.url);
-    // A wrong key: nothing is adopted.
+    // With a wrong key, no key is adopted.
     await expect(upgraded.open(under(second))).rejects.toThrow(masterKeyId(first));
-    // Both keys at once: the one that wrapped the stored data is used.
+    // With both keys, the key that wrapped the stored data is used.
     const keys = await upgraded.open(under(second, first));
     expect(keys.keyring.active.id).toBe(masterKeyId(first));
     const { rows } = await upgraded.store.pool.query('SELECT sealed FROM signing_key');

@@ -74,7 +74,7 @@ const kinds: readonly [string, () => Env][] = [
   ['AWS KMS', awsEnv],
 ];
 
-/** A secret in a row, like any other. */
+/** Stores a credential with a sealed secret. */
 async function store(env: Env): Promise<void> {
   const sealed = createVault(await world.open(env)).seal('hunter2', place);
   const common = { tenantId: 't', createdBy: 'p', inject: {}, tools: [], hosts: [] };
@@ -139,7 +139,7 @@ describe.each(kinds)('a master key of %s', (_name, env) => {
     expect((await vaultStatus(keys, world.store)).is_settled).toBe(true);
   });
 
-  it('is rejected if another row’s wrapped key was copied over it, although the KMS decrypts the copy', async () => {
+  it('is rejected if the wrapped key of another row was copied over it, even though the KMS decrypts the copy', async () => {
     await store(env());
     const first = await world.store.db.vaultKey.findFirstOrThrow();
     await world.rotate(env());
