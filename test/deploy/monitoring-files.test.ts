@@ -28,7 +28,7 @@ describe('the alert rules', () => {
     expect(stdout).toContain(`${readAlerts().length} rules found`);
   });
 
-  it('fire when their condition becomes true, and not earlier', async () => {
+  it('fire when their conditions become true, and not earlier', async () => {
     const { stdout } = await run(promtool, ['test', 'rules', 'alerts.test.yaml'], { cwd: folder });
     expect(stdout).toContain('SUCCESS');
   });
@@ -46,7 +46,7 @@ describe('the alert rules', () => {
 describe('the dashboard', () => {
   it('contains only expressions that Prometheus can parse', async () => {
     const rules = boardExpressions().map((expr, index) => ({ record: `board:${index}`, expr }));
-    // JSON is YAML.
+    // Every JSON document is a YAML document.
     const file = join(temporaryFolder(cleanup), 'board.yaml');
     writeFileSync(file, JSON.stringify({ groups: [{ name: 'board', rules }] }));
     const { stdout } = await run(promtool, ['check', 'rules', file]);
