@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../support/programs/processes.ts';
 import { type FaultBench, startFaultBench } from '../../support/system/fault-bench.ts';
 
-/** A call above 1000 needs a human; the version of the policy determines the role. */
+/** Returns a version of a policy that requires an approval by this role for amounts above 1000. */
 function gated(version: number, minRole: string) {
   const when = {
     all: [
@@ -35,7 +35,7 @@ const publish = (version: number, minRole: string) =>
 const decide = (id: string, body: object, key?: string) =>
   bench.separate.api('POST', `/v1/approvals/${id}/decide`, body, key);
 
-/** The response that the agent gets: 202 while an approval is pending. */
+/** Makes a call; returns the response that the agent gets, which is 202 while an approval is pending. */
 async function call(amount: number) {
   const answer = await bench.pay(amount);
   return { status: answer.status, body: answer.body };
@@ -47,7 +47,7 @@ async function ask(amount: number): Promise<string> {
   return String(body.approval_request_id);
 }
 
-/** The state of an approval as the agent reads it. */
+/** Returns the state of an approval as the agent reads it. */
 async function standing(id: string) {
   const path = `http://sallyport.internal/approvals/${id}`;
   const headers = { host: 'sallyport.internal' };
@@ -83,7 +83,7 @@ describe('the comment of an approver', () => {
     expect(JSON.stringify(body)).not.toContain('acme.example');
   });
 
-  it('is part of the approval at the sidecar’s internal host, which returns no other text that the approver wrote', async () => {
+  it('is part of the approval at the sidecar’s internal host, but no other text of the approver is', async () => {
     const id = await ask(2002);
     await decide(id, { action: 'deny', comment });
     await stands(id, 'denied');
@@ -107,7 +107,7 @@ describe('the comment of an approver', () => {
     expect(details.approver_comment).toMatch(/\[cut\]$/);
   });
 
-  it('contains the approver’s question while the agent waits, and is removed after the approval', async () => {
+  it('contains the approver’s question while the agent waits, and is absent after the approval', async () => {
     const id = await ask(2004);
     await decide(id, { action: 'request_context', comment: 'Which invoice?' });
     await until('the question has arrived', async () => 'details' in (await standing(id)));

@@ -51,7 +51,7 @@ describe('a call with a Prefer header', () => {
     expect(bench.upstream.seen.at(-1)?.headers).not.toHaveProperty('prefer');
   });
 
-  it('is held for at most SALLYPORT_HOLD_MS_MAX, and the response states the applied time', async () => {
+  it('is held for at most SALLYPORT_HOLD_MS_MAX, and the response states the applied wait time', async () => {
     const answer = bench.pay(2002, { prefer: 'respond-async, wait="3600"; x=1' });
     await approve(2002);
     expect((await answer).headers.get('preference-applied')).toBe('wait=30');

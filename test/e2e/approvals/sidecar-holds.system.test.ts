@@ -29,7 +29,7 @@ async function startGatedBench(env: Record<string, string> = {}): Promise<FaultB
   const { api } = bench.separate;
   await api('POST', '/v1/policies', { name: 'gated', publish: true, rules_json: gated });
   await until('the gate is in force', async () => {
-    // Held for a long time: a call that is not refused at once waits for a human.
+    // A call that has no answer after half a second is held for a human.
     const answer = await Promise.race([bench.pay(1000.5).catch(() => undefined), delay(500)]);
     return answer === undefined || answer.status === 202;
   });
@@ -49,7 +49,7 @@ async function waiting(bench: FaultBench, amount: number): Promise<number> {
   return id;
 }
 
-/** The state of an approval as the agent reads it. */
+/** Returns the state of an approval as the agent reads it. */
 async function statusAt(proxyUrl: string, id: number): Promise<string> {
   const [response] = await once(
     httpRequest(proxyUrl, {
@@ -90,7 +90,7 @@ describe('a held call', () => {
     expect(bench.upstream.seen).toHaveLength(seen + 1);
   });
 
-  it('of an agent that disconnected is not performed when it is approved, and consumes no grant', async () => {
+  it('of an agent that disconnected is not performed when it is approved, and uses no grant', async () => {
     const seen = bench.upstream.seen.length;
     const { proxyUrl } = bench.separate;
     const request = httpRequest(proxyUrl, {
@@ -109,7 +109,7 @@ describe('a held call', () => {
     expect(bench.upstream.seen).toHaveLength(seen + 1);
   });
 
-  it('with a presented passport is performed with the grant for the user of that passport, during and after the hold', async () => {
+  it('with a presented passport uses the grant for the user of that passport, during and after the hold', async () => {
     const { api, agentId } = bench.separate;
     const passport = async () => {
       const issued = await api('POST', '/v1/passports/issue', {
@@ -213,7 +213,7 @@ describe('SIGTERM to a sidecar', () => {
     }
   });
 
-  it('is handled in seconds without control plane and Redis, and the evidence is sealed after the next start', async () => {
+  it('is handled in seconds even without the control plane and Redis; the evidence is sealed after the next start', async () => {
     const bench = await startFaultBench();
     try {
       process.kill(bench.separate.controlPlane.pid, 'SIGSTOP');

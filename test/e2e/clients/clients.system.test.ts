@@ -31,7 +31,7 @@ function named(name: string): ClientUnderTest {
 }
 
 let given = 100;
-/** A number that no other call of this file has. */
+/** Returns an amount that no other call of this file has. */
 function fresh(): number {
   given += 1;
   return given;
@@ -42,7 +42,7 @@ const amountOf = {
   large: () => 1000 + fresh(),
 };
 
-/** The credentials with which the upstream performed a refund: none, or one for each time. */
+/** The credentials with which the upstream performed refunds of this amount, one for each refund. */
 const performedWith = (amount: number) =>
   stage.performed.filter((one) => one.amount === amount).map(({ authorization }) => authorization);
 const onceWithCredential = [`Bearer ${secret}`];
@@ -92,7 +92,7 @@ describe.each(httpClients)('$name', (under) => {
 });
 
 it.each(['ws', 'wss'] as const)(
-  'a %s connection of aiohttp cannot bypass the sidecar, and is refused',
+  'a %s connection of aiohttp cannot bypass the sidecar and is refused',
   async (scheme) => {
     const client = start(named('aiohttp'));
     const port = stage.port(scheme === 'ws' ? 'http' : 'https');

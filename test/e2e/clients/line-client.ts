@@ -5,11 +5,11 @@ import { createInterface } from 'node:readline';
 /** A client program that prints one line for each line of its input. */
 export interface LineClient {
   ask(...fields: readonly string[]): Promise<string>;
-  /** Ends its input; resolves with its exit code. */
+  /** Closes the program's input; resolves with the exit code. */
   end(): Promise<number | null>;
 }
 
-/** Starts a program; its responses are awaited one at a time. Output on stderr fails the call. */
+/** Starts a program, whose responses are awaited one at a time. Output on stderr fails the call. */
 export function startLineClient(
   [file = '', ...args]: readonly string[],
   env: Readonly<Record<string, string>>,

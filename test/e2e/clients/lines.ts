@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 
-/** Executes each line of the standard input in order, and prints one line for each. */
+/** Answers each line of the standard input, in order, with one line of output. */
 export async function answerLines(answer: (fields: string[]) => Promise<string>): Promise<void> {
   for await (const line of createInterface({ input: process.stdin })) {
     process.stdout.write(`${await answer(line.split('\t'))}\n`);

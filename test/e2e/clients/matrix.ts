@@ -6,7 +6,7 @@ import type { LineClient } from './line-client.ts';
 
 const file = (name: string) => join(import.meta.dirname, name);
 
-/** The commands that run the clients, which are installed or built first if necessary. */
+/** The commands that run the clients. The clients are installed or built first if necessary. */
 export interface Runtimes {
   readonly python: string;
   readonly go: string;
@@ -17,7 +17,7 @@ export async function findRuntimes(): Promise<Runtimes> {
   const [python, go, javac] = await Promise.all([
     pythonWith(file('requirements.txt')),
     goProgram(file('client.go')),
-    // A JDK: the `java` of a runtime alone cannot run a source file.
+    // A JDK is necessary, because the `java` of a runtime alone cannot run a source file.
     findProgram(['javac'], 'default-jdk-headless'),
     findProgram(['curl']),
   ]);
@@ -46,8 +46,8 @@ export const httpClients: readonly (ClientUnderTest & { readonly host: string })
     command: ({ java }) => [java, file('Client.java')],
     host: 'localhost',
   },
-  // Go bypasses the proxy for `localhost` in any environment, but not for `localhost.` with the
-  // root's dot.
+  // Go always bypasses the proxy for `localhost`, but not for `localhost.` with the trailing dot of the DNS
+  // root.
   { name: 'net/http of Go', command: ({ go }) => [go], host: 'localhost.' },
 ];
 
@@ -63,7 +63,7 @@ interface HttpAnswer {
   readonly body: Record<string, unknown>;
 }
 
-/** GET, or POST of a JSON body. */
+/** Sends GET without a body, or POST with a JSON body. */
 export async function call(client: LineClient, url: string, body?: object): Promise<HttpAnswer> {
   const fields = body === undefined ? ['GET', url] : ['POST', url, JSON.stringify(body)];
   const [text = '', status, location = ''] = (await client.ask(...fields)).split('\t');

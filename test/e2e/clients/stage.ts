@@ -18,7 +18,7 @@ export const schemes = ['http', 'https'] as const;
 export type Scheme = (typeof schemes)[number];
 
 export const secret = 'sk_live_that_no_client_ever_sees';
-// All characters that a URL must escape: each client has to read the token from the proxy's URL.
+// Contains all characters that a URL must escape, because each client reads the token from the proxy's URL.
 const proxyToken = "pr/oxy+tok=en:with@odd'char%41acters";
 
 /** Separate processes, a payments API over HTTP and over HTTPS, and a policy on amounts. */
@@ -140,7 +140,7 @@ async function configure({ api, adminUrl }: Separate, ports: Readonly<Record<Sch
 
 const amount = (operator: string, value: number) => ({ path: 'args.amount', operator, value });
 
-/** Up to 100 is allowed, up to 1000 needs a human, more is denied. */
+/** Allows amounts up to 100, requires an approval up to 1000, and denies larger amounts. */
 export const refundPolicy = {
   id: 'refunds',
   version: 1,

@@ -1,6 +1,6 @@
 import { answerLines } from './lines.ts';
 
-/** The common part of both generations of the official client. */
+/** The methods that both major versions of the official client have. */
 interface McpClient {
   listTools(): Promise<{ readonly tools: readonly { readonly name: string }[] }>;
   callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;

@@ -60,7 +60,7 @@ function addRefund(
   });
 }
 
-/** A server with sessions, which refuses unknown session ids. */
+/** Returns a handler for a server with sessions, which refuses unknown session ids. */
 function sessionServer(performed: Performed[]) {
   const open = new Map<string, StreamableHTTPServerTransport>();
   return async (req: IncomingMessage, res: ServerResponse) => {

@@ -23,7 +23,7 @@ async function storeCredential(name: string, boundTo: string) {
   expect(stored.status).toBe(200);
 }
 
-/** The warnings that the sidecar has logged about a binding. */
+/** Returns the warnings that the sidecar has logged about a binding. */
 function warnings(binding: string) {
   const lines = bench.separate.sidecar.output().split('\n');
   return lines
@@ -53,7 +53,7 @@ describe('a bound call without a stored credential', () => {
     );
   });
 
-  it('is reported whatever the response is if a credential is bound to a similar host, and the report names the similar host', async () => {
+  it('is reported whatever the response is if a credential is bound to a similar host, which the report names', async () => {
     bench.upstream.behave((_req, res) => res.end('{}'));
     const put = await bench.separate.api('PUT', '/v1/runtime/bindings/near', {
       protocol: 'http',
@@ -74,7 +74,7 @@ describe('a bound call without a stored credential', () => {
     expect(warnings('near')).toMatchObject([{ status: 200, credential_host: near }]);
   });
 
-  it('is no longer reported after the credential was bound to the host', async () => {
+  it('is no longer reported once the credential is bound to the host', async () => {
     await storeCredential('right', host());
     let shown: string | null = 'none';
     await until('the credential is used', async () => {

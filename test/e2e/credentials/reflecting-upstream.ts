@@ -49,7 +49,7 @@ export const reflections: Readonly<Record<string, (secret: string) => Buffer | r
     ],
   };
 
-/** Parts of a response that never reach an agent, with or without a secret. */
+/** Responses with the secret in a part that never reaches an agent. */
 export const droppedWays: typeof reflections = {
   reason: (secret) => whole(`200 ${secret}\r\n${text}`, 'ok'),
   trailer: (secret) => [
@@ -89,7 +89,7 @@ export async function reflectingUpstream(cleanup: Cleanup, secret: string) {
   return { port, heads };
 }
 
-/** Each part in its own packet. */
+/** Sends each part in its own packet. */
 async function send(socket: Socket, answer: Buffer | readonly string[]): Promise<void> {
   for (const part of Buffer.isBuffer(answer) ? [answer] : answer) {
     if (!socket.destroyed) socket.write(part);

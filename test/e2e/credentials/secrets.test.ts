@@ -45,7 +45,8 @@ describe('the secrets of credentials', () => {
     upstream = await reflectingUpstream(cleanup, secrets.bearer);
     other = await reflectingUpstream(cleanup, secrets.bearer);
     await publish();
-    // The one stored last, because each store makes the sidecar fetch all of them again.
+    // Waits for the credential that was stored last, because after each store the sidecar fetches all
+    // credentials.
     await until('the credentials are used', async () => {
       await call('/echo/query/plain');
       return upstream.heads.at(-1)?.includes(encodeURIComponent(secrets.query)) ?? false;
@@ -103,7 +104,7 @@ describe('the secrets of credentials', () => {
     }
   }
 
-  /** Values that only the control plane may know: the private halves of its signing keys. */
+  /** Returns values that only the control plane may know: the private halves of its signing keys. */
   async function privateKeys(): Promise<readonly string[]> {
     const vault = createVault(bench.separate.masterKey);
     const client = new pg.Client({ connectionString: bench.database.url });
@@ -122,7 +123,7 @@ describe('the secrets of credentials', () => {
     });
   }
 
-  /** The webhook secret, which is returned once to the caller that stores the URL. */
+  /** Stores a webhook URL; returns the webhook's secret, which only this response contains. */
   async function webhookSecret(): Promise<string> {
     const url = `https://127.0.0.1:${upstream.port}/hook`;
     const { body } = await bench.separate.api('PUT', '/v1/integrations/webhook', { url });
@@ -151,7 +152,7 @@ describe('the secrets of credentials', () => {
   const put = (path: string, body: unknown) => send('PUT', path, body);
   const post = (path: string, body: unknown) => send('POST', path, body);
 
-  /** One call of the agent, and all response bytes. */
+  /** Makes a call as the agent; returns all bytes of the response. */
   async function call(path: string, headers = '', port = upstream.port): Promise<string> {
     const proxyPort = Number(new URL(bench.separate.proxyUrl).port);
     const target = `127.0.0.1:${port}`;
@@ -202,7 +203,7 @@ describe('the secrets of credentials', () => {
     expect(placesWith(new Map([[way, Buffer.from(answer, 'latin1')]]), all)).toEqual([]);
   });
 
-  it('cause an event with credential.reflected for each response that was withheld', async () => {
+  it('cause an event with credential.reflected for each withheld response', async () => {
     await bench.untilSealed('the outcomes', (events) => {
       const cut = events.filter(
         ({ type, reason_code }) =>
@@ -249,7 +250,7 @@ describe('the secrets of credentials', () => {
     },
   );
 
-  it('appear in no file, log, metric, table, key, process listing or response', async () => {
+  it('appear in no file, log, metric, table, Redis key, process listing or response', async () => {
     bench.upstream.behave((req) => req.socket.resetAndDestroy());
     await bench.pay(1);
     await executed();
@@ -267,7 +268,7 @@ describe('the secrets of credentials', () => {
     expect(places.size).toBeGreaterThan(40);
     expect([...places.values()].every((bytes) => bytes !== undefined)).toBe(true);
     expect(placesWith(places, [...all, ...inward])).toEqual([]);
-    // Checks the search itself: a value that is not secret is found.
+    // Checks the search itself, with a value that is not secret.
     expect(placesWith(places, ['vault.bearer']).length).toBeGreaterThan(3);
   });
 

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import pg from 'pg';
 import type { Separate } from '../../support/system/separate.ts';
 
-/** A secret that differs in every encoding. */
+/** Returns a secret that looks different in each encoding. */
 export const seedSecret = (name: string) => `${name}/+ "<&>_${randomBytes(12).toString('base64')}`;
 
 /** The forbidden texts: the secret itself and its common encodings. */
@@ -13,7 +13,7 @@ export function formsOf(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);
   const base64 = [0, 1, 2].map((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
-    // Characters that depend only on the secret.
+    // The characters that depend only on the secret, not on the bytes before and after it.
     return text.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
   });
   return [
@@ -31,7 +31,7 @@ export function formsOf(secret: string): readonly string[] {
 /** The data to search, by the name of the place. */
 export type Places = Map<string, Buffer>;
 
-/** Names of the places that hold any form of any of the secrets. */
+/** Returns the names of the places that contain any form of any of the secrets. */
 export function placesWith(places: Places, secrets: readonly string[]): string[] {
   const forms = secrets.flatMap(formsOf).map((text) => Buffer.from(text));
   return [...places]
@@ -39,7 +39,7 @@ export function placesWith(places: Places, secrets: readonly string[]): string[]
     .map(([name]) => name);
 }
 
-/** Every file below a folder. */
+/** Adds every file below a folder to `places`. */
 export function filesBelow(folder: string, places: Places): void {
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;
@@ -48,7 +48,7 @@ export function filesBelow(folder: string, places: Places): void {
   }
 }
 
-/** Adds what the operating system shows about a program's process, and the program's output. */
+/** Adds what the operating system shows about a program's process, and the program's output, to `places`. */
 export function processSurface(name: string, program: Separate['sidecar'], places: Places): void {
   places.set(`${name} output`, Buffer.from(program.output()));
   for (const file of ['cmdline', 'environ']) {
@@ -56,7 +56,7 @@ export function processSurface(name: string, program: Separate['sidecar'], place
   }
 }
 
-/** Every row of every table. */
+/** Adds every row of every table to `places`. */
 export async function wholeDatabase(url: string, places: Places): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -76,7 +76,7 @@ export async function wholeDatabase(url: string, places: Places): Promise<void> 
   }
 }
 
-/** Every key of a Redis with its value. */
+/** Adds every key of a Redis, with its value, to `places`. */
 export async function wholeRedis(url: string, places: Places): Promise<void> {
   const redis = new Redis(url);
   try {
@@ -108,7 +108,7 @@ async function contentOf(redis: Redis, key: string): Promise<unknown> {
   }
 }
 
-/** Every page of the admin port, and every list of the control plane's API. */
+/** Adds every page of the admin port, and every list of the control plane's API, to `places`. */
 export async function everyAnswer(
   { adminUrl, origin, api, ownerKey }: Separate,
   places: Places,
@@ -136,7 +136,7 @@ export async function everyAnswer(
   }
 }
 
-/** The output of an endless stream within a moment, from the oldest event on. */
+/** Returns what an endless stream sends within two seconds, starting after the oldest event. */
 async function beginningOf(url: string, ownerKey: string): Promise<Buffer> {
   const headers = { authorization: `Bearer ${ownerKey}` };
   const { events } = (await (

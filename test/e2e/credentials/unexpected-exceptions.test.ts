@@ -14,7 +14,7 @@ import { until } from '../../support/programs/processes.ts';
 import { type AgentClient, agentClient } from '../../support/sidecar/agent-client.ts';
 import { type FaultBench, startFaultBench } from '../../support/system/fault-bench.ts';
 
-/** A sidecar in this process, so that its parts can be made to fail; everything else is real. */
+/** The sidecar runs in this process, so that its parts can be made to fail; everything else is real. */
 describe('an exception within enforcement', () => {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'unexpected-'));
   const logged: string[] = [];

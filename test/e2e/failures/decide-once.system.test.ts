@@ -54,7 +54,7 @@ async function issue(): Promise<{ readonly passport: string; readonly jti: strin
   return { passport, jti: JSON.parse(Buffer.from(claims, 'base64url').toString()).jti };
 }
 
-/** The sealed decisions for which a passport was presented. */
+/** Returns the sealed decisions for which a passport was presented. */
 async function decisionsOn(jti: string): Promise<readonly { id: string; reason_code: string }[]> {
   const { rows } = await world.pool.query<{ canonical: string }>(
     "select canonical from evidence_row where type = 'decision'",
@@ -70,7 +70,7 @@ const age = (key: string) =>
     [key],
   );
 
-/** Resolves when the response to the first request is stored but the request is not yet settled. */
+/** Resolves when the response to the first request is stored but the request is not marked as complete. */
 const begun = (key: string) =>
   until('the first request has decided', async () => {
     const { rows } = await world.pool.query(
@@ -143,12 +143,12 @@ describe('one idempotency key on two control planes', () => {
 });
 
 describe('a control plane that is killed', () => {
-  it('during or after sealing leaves each decision sealed once, and a repeated request returns that decision', async () => {
+  it('during or after sealing leaves each decision sealed once; a repeated request returns that decision', async () => {
     const passports = { sealed: await issue(), unsealed: await issue(), refused: await issue() };
     const asked = {
       sealed: action('sealed', { passport: passports.sealed.passport }),
       unsealed: action('unsealed', { passport: passports.unsealed.passport }),
-      // Another agent's passport.
+      // The passport of another agent.
       refused: action('refused', {
         passport: passports.refused.passport,
         agent_id: agentIds[1],

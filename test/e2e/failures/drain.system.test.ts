@@ -10,7 +10,7 @@ import { startWebSocketEcho } from '../../support/sidecar/websocket-echo.ts';
 import { startTrafficStage, type TrafficStage } from '../../support/system/traffic-stage.ts';
 
 const drainMs = 20_000;
-/** Well below the drain limit, so endless connections were not waited for. */
+/** Much shorter than the drain limit: an exit in this time did not wait for endless connections. */
 const promptMs = 12_000;
 
 describe('SIGTERM to a sidecar', () => {
@@ -42,7 +42,7 @@ describe('SIGTERM to a sidecar', () => {
     rawClient(stage.proxyPort, headOf(method, `${stage.open.http}${path}`, headers));
   const arrived = (what: string) => until(`${what} is under way`, () => answers.has(what));
 
-  /** The ledger's outcomes of calls, after the sidecar's spool was uploaded. */
+  /** Returns the ledger's outcomes of calls. Call it after the sidecar has uploaded its spool. */
   async function endings(): Promise<(string | undefined)[]> {
     const client = new pg.Client({ connectionString: stage.databaseUrl });
     await client.connect();
@@ -67,7 +67,7 @@ describe('SIGTERM to a sidecar', () => {
       reasons: ['The sidecar is shutting down.'],
     });
     expect((await fetch(`${stage.separate.adminUrl}/healthz`)).status).toBe(200);
-    // No new call begins, because an agent's pod keeps its sidecar until the agent has ended.
+    // The sidecar accepts no new call, because a pod stops its sidecar only after the agent has ended.
     const late = await send('GET', '/late');
     expect(await late.closed).toBe('');
     answers.get('POST /slow')?.end('finished');
@@ -111,7 +111,7 @@ describe('SIGTERM to a sidecar', () => {
       });
       return client;
     };
-    // Before its binding is in force, the CONNECT would be intercepted, also with 200.
+    // Before the passthrough binding is active, the CONNECT would be intercepted, which also returns 200.
     await until('the bindings are in force', async () => {
       const manifest = await rawClient(
         stage.proxyPort,
@@ -136,7 +136,7 @@ describe('SIGTERM to a sidecar', () => {
     await Promise.all([tunnel.closed, socket.closed]);
     expect(await exit).toBe(0);
     expect(performance.now() - startedAt).toBeLessThan(promptMs);
-    // Records that could not be uploaded in time wait on disk for the next start.
+    // Records that could not be uploaded in time remain on disk until the next start.
     await stage.separate.restartSidecar();
     hasEnded = false;
     await until('each is recorded', async () => {
@@ -145,7 +145,7 @@ describe('SIGTERM to a sidecar', () => {
     });
   });
 
-  it('lets an event stream that is the response to a call complete', async () => {
+  it('lets a call complete whose response is an event stream', async () => {
     const call = await send('POST', '/events/answer', 'Content-Length: 0\r\n');
     await until('it streams', () => call.text().includes('data: 1'));
     const exit = stage.separate.sidecar.stop();
@@ -157,7 +157,7 @@ describe('SIGTERM to a sidecar', () => {
     expect(await exit).toBe(0);
   });
 
-  it('ends the sidecar at once if the signal is sent twice, and the evidence is sealed after the next start', async () => {
+  it('ends the sidecar at once if the signal is sent twice; the evidence is sealed after the next start', async () => {
     await send('POST', '/slow', 'Content-Length: 0\r\n');
     await arrived('POST /slow');
     const exit = stage.separate.sidecar.stop();

@@ -15,7 +15,7 @@ export const freeze = {
   ],
 };
 
-/** The lease of one of the sidecars, as anybody who can read the bus finds it. */
+/** Returns the lease of one of the sidecars, as any client that can read the bus finds it. */
 export async function leaseOnTheBus(redisUrl: string): Promise<string> {
   const redis = new Redis(redisUrl);
   try {

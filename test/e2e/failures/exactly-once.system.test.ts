@@ -12,13 +12,13 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => world?.close());
 
-/** Reasons of refused calls: used by another, pending elsewhere, or timed out. */
+/** The reasons of refused calls: the grant was used, another call waits for it, or the hold timed out. */
 const refusedFor = ['pay.large', 'approval.used', 'approval.pending', 'approval.unavailable'];
 
 type Answer = Awaited<ReturnType<TwoOfEach['pay']>>;
 
 let amounts = 0;
-/** An amount that no other call has, so that the upstream's calls with it can be counted. */
+/** Returns an amount that no other call has, so that the upstream's calls with it can be counted. */
 const amount = (from = 1) => {
   amounts += 1;
   return from + amounts / 1024;
@@ -27,7 +27,7 @@ const amount = (from = 1) => {
 const performed = (paid: number) =>
   world.upstream.seen.filter(({ body }) => JSON.parse(body).amount === paid).length;
 
-/** The same call this many times at once, alternating between both sidecars. */
+/** Sends the same call this many times at once, alternately through both sidecars. */
 const atOnce = (paid: number, headers?: Record<string, string>, count = times) =>
   Promise.all(Array.from({ length: count }, (_, by) => world.pay(by, paid, headers)));
 
@@ -45,7 +45,7 @@ function tally(answers: readonly Answer[]): Record<string, number> {
   return counts;
 }
 
-/** Decisions about this passport in the ledger, by reason, when there are `count` of them. */
+/** Waits for this many sealed decisions about a passport; returns how often each reason occurs. */
 async function ledgerOf(jti: string, count: number): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   await until(`${count} decisions about ${jti} are sealed`, async () => {
@@ -78,7 +78,7 @@ async function pendingWhere(isMeant: (one: Pending) => boolean, count = 1) {
   return ids;
 }
 
-/** The pending approvals for this amount: calls of earlier tests may still arrive. */
+/** Returns the pending approvals for this amount only, because calls of earlier tests may still arrive. */
 const pendingFor = (paid: number) =>
   pendingWhere(({ proposed_args }) => proposed_args.amount === paid);
 
@@ -95,7 +95,7 @@ async function grantedCall(by: number, paid: number, grant: Record<string, unkno
 const decide = (id: number, act: Record<string, unknown>) =>
   world.api('POST', `/v1/approvals/${id}/decide`, act, 1);
 
-/** The state of an approval according to a sidecar. */
+/** Returns the state of an approval according to a sidecar. */
 async function standingAt(by: 0 | 1, id: number): Promise<unknown> {
   const answer = await world.sidecars[by].agent.get(`http://sallyport.internal/approvals/${id}`);
   return answer.body?.status;
@@ -105,7 +105,7 @@ async function untilBoth(what: string, holds: (by: 0 | 1) => Promise<boolean>): 
   for (const by of [0, 1] as const) await until(`the sidecars ${what}`, () => holds(by));
 }
 
-/** The uses of a grant that the ledger records. */
+/** Returns the uses of a grant that the ledger records. */
 async function usesOf(id: number): Promise<number[]> {
   const events = await world.events('approval.used');
   return events.flatMap(({ data }) => {
@@ -157,7 +157,7 @@ describe('a passport under concurrent requests', () => {
 });
 
 describe('two sidecars and two control planes in concurrent use', () => {
-  it.each(['low', 'critical'])('accept a presented passport of %s risk once', async (risk) => {
+  it.each(['low', 'critical'])('accept a presented passport of %s risk only once', async (risk) => {
     const { passport, jti } = await issue(risk);
     const paid = amount();
     const answers = await atOnce(paid, { 'action-passport': passport });
@@ -172,7 +172,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     });
   });
 
-  it('accept a passport once if its claim was deleted from the bus', async () => {
+  it('accept a passport only once, even if its claim was deleted from the bus', async () => {
     const { passport, jti } = await issue();
     const paid = amount();
     const use = async () => reasonOf(await world.pay(0, paid, { 'action-passport': passport }));
@@ -208,7 +208,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(performed(refused)).toBe(0);
   });
 
-  it('use a grant once, even if both sidecars hold the call', async () => {
+  it('use a grant only once, even if both sidecars hold the call', async () => {
     const paid = amount(2_000);
     const calls = atOnce(paid);
     const [id = 0] = await pendingFor(paid);
@@ -225,18 +225,20 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(used).toHaveLength(1);
   });
 
-  it('use a standing grant of N uses N times in total', async () => {
+  it('use a standing grant of N uses exactly N times in total', async () => {
     const uses = 20;
     const paid = amount(2_000);
     const id = await grantedCall(0, paid, { uses });
 
     const calls = atOnce(paid);
-    // Calls that came too late open new approvals, which are denied instead of waited for.
+    // Calls that arrived too late open new approvals. They are denied, so that the test need not wait for
+    // them.
     for (const late of await pendingWhere((one) => one.id > id))
       await decide(late, { action: 'deny' });
     const answers = [...(await calls)];
     let used = await usesOf(id);
-    // On a slow machine some calls time out before they use the grant; those uses remain.
+    // On a slow machine, some calls time out before they use the grant. More calls consume the uses that
+    // remain.
     for (let more = 0; used.length < uses && more < uses; more++) {
       answers.push(await world.pay(more, paid));
       used = await usesOf(id);
@@ -289,7 +291,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     await untilBoth('know', async (by) => (await standingAt(by, wide)) !== 'approved');
   });
 
-  it('decide a preflight with one idempotency key once and return one response', async () => {
+  it('make one decision on a preflight with one idempotency key, and return one response', async () => {
     const { passport, jti } = await issue();
     const body = {
       tool: 'bank.pay',
@@ -311,7 +313,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(await ledgerOf(jti, 1)).toEqual({ 'pay.small': 1 });
   });
 
-  it('apply a revocation that races with uses, and use no passport twice', async () => {
+  it('apply a revocation that races with uses, and use no passport more than once', async () => {
     const passports = await Promise.all(
       Array.from({ length: 25 }, (_, n) => issue('low', n % 2 === 0 ? 0 : 1)),
     );
@@ -335,7 +337,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
       const reasons = (await use()).map(reasonOf);
       return reasons.every((reason) => reason === 'passport.revoked');
     });
-    // An unused passport may be used once until the revocation arrives.
+    // An unused passport may still be used once before the revocation arrives.
     const counts = paid.map(performed);
     expect(Math.max(...counts)).toBeLessThanOrEqual(1);
     await use();

@@ -11,7 +11,7 @@ afterAll(() => stage?.close());
 
 type Held = () => void;
 
-/** The upstream answers when it is released, with the amount that it received. */
+/** Makes the upstream hold each response until it is released; the response contains the received amount. */
 function holdAnswers(): Held {
   const gate = Promise.withResolvers<void>();
   stage.upstream.behave((_req, res, body) => {
@@ -140,7 +140,7 @@ describe('a control plane that ends during execute', () => {
     await stage.start(0);
   });
 
-  it('because of SIGTERM reports the interrupted call, and records it before the exit', async () => {
+  it('because of SIGTERM reports the interrupted call and records it before the exit', async () => {
     holdAnswers();
     const cut = stage.pay(0, 9, { idempotency_key: 'nine' }).catch(() => 'cut');
     await arrived(9);

@@ -26,7 +26,7 @@ export interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** Two control planes on one Postgres and one Redis, and an upstream over TLS behind `bank.pay`. */
+/** Starts two control planes on one Postgres and one Redis, and a TLS upstream for the tool `bank.pay`. */
 export async function startExecuteStage() {
   const database = await freshDatabase();
   const redis = await startRedis();
@@ -58,7 +58,7 @@ export async function startExecuteStage() {
     origins[at] = origin;
     await until(`${origin} is ready`, () => answersOk(`${origin}/readyz`), 40_000);
   };
-  // One after the other: the first migrates the database.
+  // They start one after the other, because the first one migrates the database.
   for (const at of [0, 1]) await start(at);
 
   const call = async (at: number, path: string, init: RequestInit, key: string) => {
@@ -96,7 +96,7 @@ export async function startExecuteStage() {
     programs,
     pool,
     start,
-    /** `bank.pay` of an amount, at one of the control planes. */
+    /** Executes `bank.pay` with an amount at one of the control planes. */
     pay: (at: number, amount: number, more: object = {}) => {
       const args = { account: 'main', amount };
       const action = { tool: 'bank.pay', resource: 'account:main', args, user_id: 'user_1' };
@@ -105,13 +105,13 @@ export async function startExecuteStage() {
     },
     paid: (amount: number) =>
       upstream.seen.filter(({ body }) => JSON.parse(body).amount === amount).length,
-    /** Makes a first request appear to have begun longer ago than it could ever take. */
+    /** Makes a first request appear to have begun longer ago than it can possibly take. */
     age: (key: string) =>
       pool.query(
         "update idempotency set created_at = created_at - interval '10 minutes' where key = $1",
         [key],
       ),
-    /** The ledger's execution events that follow a decision. */
+    /** Returns the ledger's execution events that belong to a decision. */
     resultsOf: async (decisionId: unknown) => {
       const { rows } = await pool.query<{ canonical: string }>(
         "select canonical from evidence_row where type = 'execution.result'",

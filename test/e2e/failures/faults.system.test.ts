@@ -91,7 +91,7 @@ describe('a failing call gets a specific reason, which is sealed', () => {
     );
   });
 
-  it('for an upstream that resets: 502 upstream.reset, and the outcome is sealed', async () => {
+  it('for an upstream that resets the connection: 502 upstream.reset, and the outcome is sealed', async () => {
     bench.upstream.behave((req) => req.socket.resetAndDestroy());
     const answer = await bench.pay(1);
     expect(answer).toMatchObject({ status: 502, body: { reason_code: 'upstream.reset' } });
@@ -105,7 +105,7 @@ describe('a failing call gets a specific reason, which is sealed', () => {
 });
 
 describe('a sidecar without a verified snapshot', () => {
-  it('denies with sync.no_snapshot, is not ready, and has its refusals sealed later', async () => {
+  it('denies with sync.no_snapshot and is not ready; its refusals are sealed later', async () => {
     const bench = await startFaultBench();
     try {
       await bench.separate.sidecar.stop();
@@ -187,7 +187,7 @@ describe('a sidecar without Redis', () => {
 });
 
 describe('a sidecar without the control plane', () => {
-  it('continues calls, keeps evidence in the spool, and has all evidence sealed exactly once afterwards', async () => {
+  it('continues calls, keeps evidence in the spool, and uploads it afterwards so that it is sealed exactly once', async () => {
     const bench = await startFaultBench();
     try {
       await bench.separate.controlPlane.kill();
@@ -258,7 +258,7 @@ describe('a spool that is not writable', () => {
     const bench = await startFaultBench();
     try {
       const spool = join(bench.separate.dataDir, 'sidecar', 'spool');
-      // The sidecar creates it again when it has something to write.
+      // The sidecar creates the folder again at its next write, so this may need several attempts.
       await until('a file is in its place', () => isReplaced(spool));
       const seen = bench.upstream.seen.length;
       expect((await bench.pay(1)).body.reason_code).toBe('evidence.seal_failed');
@@ -281,7 +281,9 @@ function isReplaced(folder: string): boolean {
   }
 }
 
-/** Every request that the upstream saw has one allowing decision and one outcome, and the ledger verifies. */
+/**
+ * Expects one allowing decision and one outcome for every request that the upstream saw, in an intact ledger.
+ */
 async function expectEveryCallOnce(bench: FaultBench): Promise<void> {
   const performed = bench.upstream.seen.length;
   const outcomes = (events: LedgerEvent[]) =>

@@ -20,8 +20,7 @@ afterAll(async () => {
 it('a sidecar on a full disk denies every call, logs the cause, and recovers when there is space again', async () => {
   const { separate, upstream } = bench;
   const snapshot = join(disk.folder, 'sidecar', 'snapshot.json');
-  // Without the control plane, no record is acknowledged. An acknowledgement would free space on
-  // the disk.
+  // Without the control plane, no record is acknowledged. Acknowledgements would free space on the disk.
   await separate.controlPlane.kill();
   const before = fs.readFileSync(snapshot, 'utf8');
   disk.fill();

@@ -5,10 +5,10 @@ import { startTwoOfEach, type TwoOfEach } from '../../support/system/two-of-each
 const times = 200;
 let world: TwoOfEach;
 beforeAll(async () => {
-  // No hold: a call that needs a human is refused at once.
+  // Calls are not held, so a call that needs an approval is refused at once.
   world = await startTwoOfEach({ SALLYPORT_HOLD_MS: '0' });
   const host = `127.0.0.1:${world.upstream.port}`;
-  // The same calls are performed by the sidecars and, by execute, by the control planes.
+  // With this binding, the sidecars and, through execute, the control planes perform the same calls.
   const bound = await world.api('PUT', '/v1/runtime/bindings/pay', {
     protocol: 'http',
     host,
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => world?.close());
 
 let amounts = 0;
-/** An amount that no other call has, so that the upstream's calls with it can be counted. */
+/** Returns an amount that no other call has, so that the upstream's calls with it can be counted. */
 const amount = (from = 1) => {
   amounts += 1;
   return from + amounts / 1024;
@@ -52,7 +52,7 @@ interface More {
   readonly key?: string;
 }
 
-/** The same call, through a sidecar or sent to a control plane. */
+/** Makes the same call through a sidecar or at a control plane. */
 async function ask(way: Way, at: number, paid: number, { passport, key }: More = {}) {
   if (way === 'sidecar') return throughSidecar(at, paid, passport);
   const { status, body } = await world.api(
@@ -70,7 +70,7 @@ async function ask(way: Way, at: number, paid: number, { passport, key }: More =
     },
     at % 2 === 0 ? 0 : 1,
   );
-  // If a switch is armed between decision and sending, the failure is reported instead of the
+  // If a switch is armed between the decision and the sending, the response reports the failure, not the
   // decision.
   const reason = String(body.failure ?? body.reason_code);
   const isAllowed = status === 200 && body.decision === 'allow' && body.failure === undefined;
@@ -104,7 +104,7 @@ const overAll = (paid: number, moreOf: (n: number, way: Way) => More = () => ({}
 const letThrough = (asked: readonly Asked[]) =>
   asked.filter(({ outcome }) => outcome.includes(' '));
 
-/** The upstream received exactly the calls that were reported as performed. */
+/** Expects that the upstream received exactly the calls that were reported as performed. */
 function expectPerformed(paid: number, asked: readonly Asked[]): void {
   const said = asked.filter(({ outcome }) => outcome.startsWith('performed'));
   expect(performed(paid)).toBe(said.length);
@@ -154,7 +154,7 @@ async function approved(paid: number, grant?: object) {
   return { id: approvalId, hash: body.event_hash };
 }
 
-/** The uses of a grant that the ledger records. */
+/** Returns the uses of a grant that the ledger records. */
 async function usesOf(id: number): Promise<number[]> {
   const events = await world.events('approval.used');
   return events
@@ -197,8 +197,8 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     ).length;
     expect(sidecars + keyed).toBe(1);
     expect(performed(paid)).toBeLessThanOrEqual(1);
-    // The ledger contains one decision for each idempotency key and one for each call of a sidecar;
-    // one of them is the use.
+    // The ledger contains one decision for each idempotency key and one for each call of a sidecar. Exactly
+    // one of these decisions uses the passport.
     const bySidecars = asked.filter(({ way }) => way === 'sidecar').length;
     expect(await sealedReasons(jti, bySidecars + 2)).toEqual({
       'pay.small': 1,
@@ -236,7 +236,7 @@ describe('two sidecars, and two control planes with preflight and execute, in co
     expect(await usesOf(id)).toEqual([1]);
   });
 
-  it('apply a kill switch from the moment at which its arming is confirmed', async () => {
+  it('apply a kill switch as soon as its arming is confirmed', async () => {
     const paid = amount();
     const stopped = new AbortController();
     const running = Promise.all(

@@ -61,10 +61,10 @@ const reasons = async (calls: number) => {
   return answers.map(({ status, body }) => (status === 200 ? 'performed' : body.reason_code));
 };
 
-it('a sidecar without the control plane counts its own calls, then denies calls; the counts survive a restart of the sidecar and the control plane', async () => {
+it('a sidecar without the control plane counts its own calls, then denies calls; the counts survive a restart of both programs', async () => {
   await until('the first call passes', async () => (await pay()).status === 200);
   await separate.controlPlane.kill();
-  // The sidecar does not exceed the budget, whether or not its state is already too old.
+  // The sidecar does not exceed the budget, even if its state is already too old.
   const during = await reasons(40);
   expect(during.filter((reason) => reason === 'performed').length).toBeLessThanOrEqual(9);
   await until('what it holds is too old', async () => {

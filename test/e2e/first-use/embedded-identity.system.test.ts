@@ -24,7 +24,7 @@ const start = (identity: Readonly<Record<string, string>> = {}) =>
     ...identity,
   });
 
-/** Starts, uses the API, ends, and returns the user and agent of the sidecar. */
+/** Starts an installation, uses its API and ends it; returns the user and the agent of the sidecar. */
 async function identityWith(
   settings: Readonly<Record<string, string>>,
   act: (api: ReturnType<typeof createApi>['api']) => Promise<unknown> = async () => {},
@@ -39,7 +39,7 @@ async function identityWith(
 }
 
 describe('the agent of an embedded installation', () => {
-  it('must be registered; if not, the start fails with an error that names the setting', async () => {
+  it('must be registered; otherwise, the start fails with an error that names the setting', async () => {
     for (const agent of ['99', 'support']) {
       const refused = await start({ SALLYPORT_AGENT_ID: agent }).catch((error: Error) => error);
       expect(refused).toBeInstanceOf(SettingsError);
@@ -49,7 +49,7 @@ describe('the agent of an embedded installation', () => {
     }
   }, 600_000);
 
-  it('is at every start the agent that the settings name', async () => {
+  it('is always the agent that the settings name', async () => {
     const demo = await identityWith({}, (api) =>
       api('POST', '/v1/agents/register', { name: 'support', capabilities: ['*'] }),
     );
@@ -60,7 +60,7 @@ describe('the agent of an embedded installation', () => {
     expect(other).toMatchObject({ agentId: '1', userId: 'eve' });
     const elsewhere = await identityWith({ SALLYPORT_TENANT: 'acme' });
     expect(elsewhere).toMatchObject({ tenantId: 'acme', userId: 'demo-user' });
-    // Each identity keeps its enrolment.
+    // The enrolment of each identity is kept.
     expect(await identityWith({})).toEqual(demo);
     expect(await identityWith({ SALLYPORT_AGENT_ID: '2', SALLYPORT_USER_ID: 'ada' })).toEqual(
       support,

@@ -69,7 +69,7 @@ it('`up` serves on both ports, exits with 0 on SIGTERM, and keeps its state acro
   expect(second.output()).not.toContain('evidence');
 }, 60_000);
 
-it('`up` starts with a disabled agent, reports that the agent is disabled, and is ready when the agent is enabled', async () => {
+it('`up` starts even if its agent is disabled, reports this, and is ready when the agent is enabled', async () => {
   const folder = fs.mkdtempSync(join(dataDir, 'disabled-'));
   const [api, proxy, admin] = [await freePort(), await freePort(), await freePort()];
   const env = {
@@ -153,7 +153,7 @@ it('`up` prints a line for each decision, and other commands find the instance b
   expect(fs.existsSync(note)).toBe(false);
   fs.writeFileSync(note, stale, { mode: 0o600 });
   expect((await command(['approvals', 'list'])).output).toContain('needs an API key');
-  // The pid of an ended process may belong to another one.
+  // The operating system may give the pid of an ended process to another process.
   const reused = { ...JSON.parse(stale.toString()), pid: process.pid };
   fs.writeFileSync(note, JSON.stringify(reused));
   expect((await command(['approvals', 'list'])).output).toContain('needs an API key');
@@ -163,7 +163,7 @@ it('`npm start -- --quiet` decides calls and prints no line for them', async () 
   const { scripts } = JSON.parse(
     fs.readFileSync(resolve(import.meta.dirname, '../../../package.json'), 'utf8'),
   ) as { readonly scripts: Readonly<Record<string, string>> };
-  // npm appends what follows `--` to the script.
+  // npm appends the arguments after `--` to the script.
   expect(scripts.start).toMatch(/cli\/main\.ts up$/);
   const folder = fs.mkdtempSync(join(dataDir, 'quiet-'));
   const where = { SALLYPORT_DATA_DIR: folder };
@@ -177,7 +177,7 @@ it('`npm start -- --quiet` decides calls and prints no line for them', async () 
   const agent = 'fetch("http://unbound.example/").then((r) => console.log(r.status))';
   const ran = start('run', { ...where, HOME: folder }, '--', process.execPath, '-e', agent);
   expect([await ran.exited(), ran.output()]).toEqual([0, '403\n']);
-  // The output until the exit is complete.
+  // The output is complete after the exit.
   expect(await up.stop()).toBe(0);
   expect(up.output()).not.toMatch(/reason_code|unbound\.example|policy\.no_match/);
 }, 600_000);

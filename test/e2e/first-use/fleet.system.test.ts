@@ -13,7 +13,7 @@ beforeAll(async () => {
 }, 90_000);
 afterAll(() => bench?.close());
 
-/** A command as an operator types it. */
+/** Runs a command as an operator types it. */
 async function sallyport(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const program = startProgram(
     'cli/main.ts',
@@ -36,7 +36,7 @@ describe('the list of sidecars', () => {
   it('contains the section versions, age, spool depth and last decision of each sidecar', async () => {
     await bench.pay(7);
     await bench.pay(5_000);
-    // Any change of a section causes a report.
+    // A change of any section makes the sidecars report.
     const disarmed = await sallyport(['kill-switch', 'arm', '--tool', 'x.*', '--reason', 'drill']);
     expect(disarmed.code).toBe(0);
     await until('it has reported', async () => {

@@ -107,7 +107,7 @@ describe('a presented passport', () => {
     expect(stage.recorder.take()).toBe('');
   });
 
-  it('is accepted once for its own agent, and is not sent to the upstream', async () => {
+  it('is accepted only once, from its own agent, and is not sent to the upstream', async () => {
     const passport = await stage.issue();
     stage.recorder.take();
     const hints = [
@@ -192,7 +192,7 @@ describe('another process on the agent’s machine', () => {
     ['with another token', ['Proxy-Authorization: Bearer another-token-altogether']],
     ['with a prefix of the token', [`Proxy-Authorization: Bearer ${proxyToken.slice(0, -1)}`]],
     ['with the token and a suffix', [`Proxy-Authorization: Bearer ${proxyToken}x`]],
-    ['with the token in another case', [`Proxy-Authorization: Bearer ${proxyToken.toUpperCase()}`]],
+    ['with the token in uppercase', [`Proxy-Authorization: Bearer ${proxyToken.toUpperCase()}`]],
     ['with another scheme', [`Proxy-Authorization: Digest ${proxyToken}`]],
     ['with the token as a user with a password', [basic(`${proxyToken}:x`)]],
     ['with the token in Authorization', [`Authorization: Bearer ${proxyToken}`]],

@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => stage?.close());
 
 let given = 100;
-/** A number that no other call of this file has. */
+/** Returns an amount that no other call of this file has. */
 function fresh(): number {
   given += 1;
   return given;

@@ -32,7 +32,7 @@ async function findRuntimes(): Promise<Runtimes> {
 
 type Command = (runtimes: Runtimes) => readonly string[];
 
-/** Servers, each of which takes `http PORT FILE` and `stdio FILE`. */
+/** The servers. Each one is started with the arguments `http PORT FILE` or `stdio FILE`. */
 const servers: Readonly<Record<string, Command>> = {
   'FastMCP of Python': ({ fastmcp }) => [fastmcp, here('fastmcp_server.py')],
   'TypeScript 1.x': () => [process.execPath, here('server-1.ts')],
@@ -52,7 +52,9 @@ export const clientNames = Object.keys(clients);
 export const transports = ['Streamable HTTP', 'stdio through sallyport mcp'] as const;
 export type Transport = (typeof transports)[number];
 
-/** Control plane, sidecar, a process of each server over HTTP, and a binding for each over stdio. */
+/**
+ * A control plane, a sidecar, a process of each server over HTTP, and a binding for each server over stdio.
+ */
 export interface MatrixStage {
   client(name: string): LineClient;
   /** The target of a client: the URL of the server, or the command of the bridge. */

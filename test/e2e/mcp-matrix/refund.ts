@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 
-/** `http PORT FILE`, or `stdio FILE`. */
+/** Reads the arguments `http PORT FILE` or `stdio FILE`. */
 export function readArguments(): { readonly port: number | undefined; readonly path: string } {
   const [transport, ...rest] = process.argv.slice(2);
   const path = rest.at(-1);

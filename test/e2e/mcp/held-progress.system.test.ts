@@ -51,7 +51,7 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => bench?.close());
 
-/** One `tools/call` by hand, without a session. */
+/** Sends one `tools/call` without the SDK and without a session. */
 async function callRaw(
   url: URL,
   headers: Record<string, string>,

@@ -80,7 +80,7 @@ async function call(parts: object, name = 'pay', args: object = { amount: 5 }): 
     headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
     body: JSON.stringify(message),
   });
-  // A held call with a progress token is answered by an event stream: the response comes last.
+  // A held call with a progress token is answered by an event stream, in which the response comes last.
   const text = await answer.text();
   const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream');
   return JSON.parse(isStream ? (text.trim().split('data: ').at(-1) ?? '') : text) as Answer;
@@ -88,7 +88,7 @@ async function call(parts: object, name = 'pay', args: object = { amount: 5 }): 
 
 const verdict = ({ result }: Answer) => result?.structuredContent?.reason_code ?? 'performed';
 
-/** Requests a call that a human then approves. Resolves when the sidecar has the decision. */
+/** Requests a call, which a human then approves. Resolves when the sidecar has the decision. */
 async function approved(parts: object, args: object, grant?: object): Promise<void> {
   const id = (await call(parts, 'pay', args)).result?.structuredContent?.approval_request_id;
   const decided = await bench.api('POST', `/v1/approvals/${id}/decide`, {
@@ -126,7 +126,7 @@ describe('an approval of an MCP call', () => {
   });
 
   it.each(others)(
-    'given for a call with %s covers exactly these parameters, once',
+    'given for a call with %s covers exactly these parameters, and only once',
     async (_, parts) => {
       const args = freshArgs();
       await approved(parts, args);

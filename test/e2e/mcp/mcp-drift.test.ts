@@ -18,7 +18,7 @@ afterAll(() => bench?.close());
 
 type Shown = Record<string, unknown> & { readonly name: string };
 
-/** A server with changeable tools; its first tools are registered and approved. */
+/** Starts a server with changeable tools, of which the first ones are registered and approved. */
 async function shopWith(name: string, first: readonly Shown[]) {
   let shown = first;
   const server = rawMcpServer();
@@ -45,7 +45,7 @@ async function shopWith(name: string, first: readonly Shown[]) {
     },
     listed,
     call: async (tool: string) => JSON.stringify(await client.callTool({ name: tool })),
-    /** The control plane's record of a tool, when it satisfies a condition. */
+    /** Returns the control plane's record of a tool once the record satisfies a condition. */
     async standing(tool: string, fits: (body: Record<string, unknown>) => boolean) {
       let body: Record<string, unknown> = {};
       await until(`${tool} stands otherwise`, async () => {
@@ -96,7 +96,7 @@ describe('a tool whose description differs from the approved one', () => {
     await shop.close();
   });
 
-  it('opens one approval, however often the tool is listed', async () => {
+  it('opens only one approval, however often the tool is listed', async () => {
     const shop = await shopWith('often', [find]);
     shop.show(evil);
     for (let time = 0; time < 5; time++) await shop.listed();
@@ -110,7 +110,7 @@ describe('a tool whose description differs from the approved one', () => {
     await shop.close();
   });
 
-  it('is withheld even after a harmless change, and remains withheld when the server lists the approved form again', async () => {
+  it('is withheld even after a harmless change, and also when the server lists the approved form again', async () => {
     const shop = await shopWith('back', [find, send]);
     // The new schema is narrower, so registering this form manually would not need an approval.
     const narrower = { ...send, inputSchema: { ...schema, required: ['who'] } };

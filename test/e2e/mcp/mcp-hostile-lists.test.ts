@@ -40,15 +40,15 @@ beforeAll(async () => {
 });
 afterAll(() => bench?.close());
 
-/** All bytes that reach the agent, until the response ends or is aborted. */
+/** Returns all bytes that reach the agent until the response ends or is aborted. */
 async function received(answer: Promise<Response>): Promise<string> {
   const chunks: Uint8Array[] = [];
   try {
     for await (const chunk of (await answer).body ?? []) chunks.push(chunk as Uint8Array);
   } catch {
-    // The sidecar aborted the response; the bytes before that count.
+    // The sidecar aborted the response; the bytes that arrived earlier are examined.
   }
-  // In UTF-16 every other byte is NUL.
+  // In UTF-16, every other byte of an ASCII text is NUL.
   return Buffer.concat(chunks).toString('latin1').replaceAll('\0', '');
 }
 

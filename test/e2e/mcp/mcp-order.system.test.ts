@@ -14,7 +14,8 @@ beforeAll(async () => {
   bench = await startMcpBench();
   seen = [];
   url = await bench.serve('asking', recordingServer(seen));
-  // With a credential, because fetching one made streams and calls take different paths.
+  // The server has a credential, because streams and calls once overtook each other while a credential was
+  // fetched.
   const stored = await bench.api('POST', '/v1/credentials', {
     name: 'asking',
     secret,
@@ -25,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench?.close());
 
-/** Records the order of requests of each session; opens streams, answers calls. */
+/** Returns a server that records the order of requests in each session, opens streams and answers calls. */
 function recordingServer(seen: string[]): Server {
   return createServer((req, res) => {
     seen.push(`${req.method} ${sessionOf(req)}`);
@@ -80,7 +81,7 @@ describe('a call of an MCP session', () => {
     for (let index = 0; index < sessions; index++) {
       const [stream, caller] = [await open(), await open()];
       const answers = [answered(stream), answered(caller)];
-      // As a client sends them: concurrently, on two connections.
+      // A client sends both concurrently, on two connections.
       stream.write(requestText('GET', `s${index}`));
       await new Promise((resolve) => setImmediate(resolve));
       caller.write(requestText('POST', `s${index}`));
@@ -110,7 +111,7 @@ describe('a call of an MCP session', () => {
       });
       return answer.status;
     });
-    // A tool call is refused in band.
+    // A tool call is refused in its result, with status 200.
     expect(await Promise.all(sent)).toEqual([502, 200, 200]);
     await until('both calls are recorded', async () => {
       const events = await bench.events('&tool=mcp.nowhere.ask');

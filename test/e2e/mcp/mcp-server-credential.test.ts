@@ -68,7 +68,7 @@ const passing = [
 ];
 
 describe('a binding with list_actions', () => {
-  it('makes lists of resources and prompts subject to policies, and forwards initialize and tools/list without a decision', async () => {
+  it('makes lists of resources and prompts subject to policies, but forwards initialize and tools/list without a decision', async () => {
     for (const method of ['resources/list', 'resources/templates/list', 'prompts/list']) {
       expect((await ask(method, strict)).reason).toBe('test.method');
       expect((await ask(method)).reason).toBeUndefined();

@@ -35,10 +35,10 @@ describe('a stdio server behind sallyport mcp', () => {
   beforeAll(async () => {
     ({ client, diary, transport } = await connected());
   });
-  // The client holds the port, which the following tests need.
+  // The client's bridge occupies the port that the following tests need.
   afterAll(() => client.close());
 
-  it('performs allowed calls but not denied ones, and both are sealed', async () => {
+  it('performs allowed calls but not denied ones; the decisions on both are sealed', async () => {
     expect(textOf(await client.callTool({ name: 'echo', arguments: { a: 1 } }))).toBe('{"a":1}');
     expect(await client.callTool({ name: 'wipe', arguments: {} })).toMatchObject({
       isError: true,
@@ -75,7 +75,7 @@ describe('a stdio server behind sallyport mcp', () => {
     expect(diary.read().match(/called refund/g)).toHaveLength(1);
   });
 
-  it('does not perform a held call that its client cancelled, when a human approves it later', async () => {
+  it('does not perform a held call that its client cancelled, even if a human approves the call later', async () => {
     const leave = new AbortController();
     const answer = client.callTool({ name: 'refund', arguments: { amount: 8 } }, undefined, {
       signal: leave.signal,
@@ -84,7 +84,7 @@ describe('a stdio server behind sallyport mcp', () => {
     leave.abort();
     await expect(answer).rejects.toThrow();
     const before = diary.read().match(/called refund/g)?.length ?? 0;
-    // Messages are in order: when this is answered, the cancellation was processed.
+    // Messages are processed in order: the cancellation precedes this call.
     await client.callTool({ name: 'echo' });
     await bench.separate.api('POST', `/v1/approvals/${id}/decide`, { action: 'approve' });
     await until('the sidecar knows of the grant', async () => (await statusOf(id)) === 'approved');
@@ -135,7 +135,7 @@ describe('a stdio server behind sallyport mcp', () => {
     client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
       logged.push(params.data);
     });
-    // At the transport level, because the SDK drops progress that arrives together with the
+    // The messages are read from the transport, because the SDK drops progress that arrives together with the
     // response.
     const seen: string[] = [];
     const { onmessage } = transport;
@@ -212,7 +212,7 @@ describe('a stdio server behind sallyport mcp', () => {
   });
 });
 
-/** The state of an approval as the sidecar returns it to its agent. */
+/** Returns the state of an approval as the sidecar reports it to its agent. */
 async function statusOf(id: number): Promise<unknown> {
   const dispatcher = new ProxyAgent({ uri: bench.separate.proxyUrl, proxyTunnel: false });
   const answer = await fetchThrough(`http://sallyport.internal/approvals/${id}`, { dispatcher });
@@ -221,7 +221,7 @@ async function statusOf(id: number): Promise<unknown> {
   return status;
 }
 
-/** The pending approval for a call with these arguments. */
+/** Waits for the pending approval of a call with these arguments; returns its id. */
 async function waiting(args: string): Promise<number> {
   let id = 0;
   await until('an approval waits', async () => {
@@ -290,7 +290,7 @@ describe('a client with raw messages', () => {
     ['with an id that is null', call('"id":null,"params":{"name":"wipe"}')],
   ])('cannot call %s', async (_what, line) => {
     bridge.stdin?.write(`${line}\n`);
-    // Lines are processed in order: this one is answered after the previous one.
+    // Lines are processed in order, so the previous line was processed when this one is answered.
     expect(await ask(call('"id":"after","params":{"name":"echo"}'))).toMatchObject({ id: 'after' });
     expect(diary.read()).not.toContain('called wipe');
   });
@@ -322,7 +322,7 @@ describe('the end of a stdio session', () => {
     const bridge = startProgram('cli/main.ts', environment(), {
       args: ['mcp', ...bridgeArgs(diary, 'stubborn')],
     });
-    // The standard input of this bridge is closed from the beginning.
+    // The standard input of this bridge is closed from the start.
     expect(await bridge.exited()).toBe(0);
     expect(isAlive(diary.pid())).toBe(false);
   });

@@ -147,7 +147,7 @@ describe('the log line of a decision', () => {
     });
   });
 
-  it('appears for a held call when the hold begins and when the call is approved, but not when the hold ends without a decision', async () => {
+  it('appears for a held call at the start of the hold and at the approval, but not when the hold ends without a decision', async () => {
     const { api } = stage.bench.separate;
     const decideNext = async () => {
       let id = 0;

@@ -8,7 +8,7 @@ import { freePort, until } from '../../support/programs/processes.ts';
 import { raw } from '../../support/sidecar/proxy.ts';
 import { startTelemetryStage, type TelemetryStage } from './telemetry-stage.ts';
 
-/** The metrics of a page, each with its sets of labels. */
+/** Parses a page of metrics; returns each metric with its sets of labels. */
 function read(page: string): Map<string, string[]> {
   const families = new Map<string, string[]>();
   for (const line of page.split('\n')) {
@@ -30,7 +30,7 @@ describe('the metrics', () => {
   }, 60_000);
   afterAll(() => stage?.close());
 
-  /** The value of a metric without labels. */
+  /** Returns the value of a metric without labels. */
   const valueIn = (page: string, name: string) =>
     Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1]);
   const becomes = (name: string, holds: (value: number) => boolean, page = stage.metrics) =>
@@ -101,7 +101,7 @@ describe('the metrics', () => {
     await becomes('sallyport_held_calls', (value) => value === 0);
   }, 30_000);
 
-  it('report number and age of unsent records while the control plane is unavailable, and no loss', async () => {
+  it('report the number and age of unsent records, and no loss, while the control plane is unavailable', async () => {
     const { bench } = stage;
     await becomes('sallyport_spool_records', (value) => value === 0);
     await bench.separate.controlPlane.kill();

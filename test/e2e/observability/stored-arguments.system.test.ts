@@ -20,15 +20,15 @@ const pay = (memo: string) =>
     note: `about ${memo.length}`,
   });
 
-/** The newest decision uploaded by a sidecar about a call with this note. */
+/** Returns the newest decision that a sidecar uploaded. */
 async function newest(): Promise<Record<string, unknown> | undefined> {
   const decisions = await world.events('decision');
   return decisions.filter(({ source }) => String(source).startsWith('sidecar:')).at(-1);
 }
 
-it('a sidecar uploads redacted arguments separately from the ledger only while its tenant enables stored arguments', async () => {
+it('a sidecar uploads redacted arguments, apart from the ledger, only while its tenant enables stored arguments', async () => {
   await keep('redacted');
-  // Sidecars receive it from the bus.
+  // Sidecars receive the setting from the bus.
   await until('redacted arguments arrive', async () => {
     await pay('first');
     const { data } = (await newest()) ?? {};

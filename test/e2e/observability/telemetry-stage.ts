@@ -51,14 +51,14 @@ export async function startTelemetryStage(sidecarEnv: Readonly<Record<string, st
     crmUrl: `http://${crmHost}/mcp`,
     order: (id: string, headers: Record<string, string> = {}) =>
       bench.agent.post(`http://${host}/orders/${id}`, { text: secrets.argument }, headers),
-    /** One `tools/call` of the MCP server, without a session. */
+    /** Sends one `tools/call` to the MCP server, without a session. */
     callTool: (name: string, args: object, headers: Record<string, string> = {}) =>
       bench.agent.post(
         stage.crmUrl,
         { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name, arguments: args } },
         { accept: 'application/json, text/event-stream', ...headers },
       ),
-    /** The lines of decisions printed so far. */
+    /** The log lines of decisions that were printed so far. */
     lines(): DecisionLine[] {
       return bench.separate.sidecar
         .output()

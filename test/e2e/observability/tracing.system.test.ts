@@ -15,7 +15,7 @@ const client = 3;
 const failed = 2;
 let traces = 0;
 
-/** The trace context of an agent's own span, in a new trace. */
+/** Returns the trace context of an agent's own span, in a new trace. */
 function agentSpan(flags = '01') {
   traces += 1;
   const traceId = traces.toString(16).padStart(32, '5');
@@ -40,7 +40,7 @@ describe('traces', () => {
     await collector?.close();
   });
 
-  /** The spans of a trace, after its server span has arrived, which ends last. */
+  /** Returns the spans of a trace once its server span, which ends last, has arrived. */
   async function spansOf(traceId: string) {
     const ofTrace = () => collector.spans.filter((span) => span.traceId === traceId);
     const find = (kind: number) => ofTrace().find((span) => span.kind === kind);
@@ -104,7 +104,7 @@ describe('traces', () => {
     });
   });
 
-  it('name an MCP call after method and tool, and a refused MCP call after the method only, with a tool error', async () => {
+  it('name an MCP call by its method and tool, but name a refused one by its method only and mark it as a tool error', async () => {
     const [allowed, denied] = [agentSpan(), agentSpan()];
     const version = { 'mcp-protocol-version': '2025-06-18' };
     const args = { customer_id: 'c1' };
@@ -146,7 +146,7 @@ describe('traces', () => {
     expect(spans.server.attributes['http.response.status_code']).toBe(502);
   });
 
-  it('begin a new trace for a malformed context, and keep an unsampled context unsampled', async () => {
+  it('begin a new trace if the context is malformed, and keep an unsampled context unsampled', async () => {
     await stage.order('o2', { traceparent: '00-zz-7-01' });
     const heard = stage.bench.upstream.seen.at(-1)?.headers.traceparent;
     expect(heard).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
@@ -202,7 +202,7 @@ describe('an unavailable trace collector', () => {
     return startFaultBench({ ...env, OTEL_BSP_SCHEDULE_DELAY: '50' });
   }
 
-  it('delays no call, and is counted as failed exports', async () => {
+  it('delays no call, and its failed exports are counted', async () => {
     const bench = await tracedBench({
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `http://127.0.0.1:${await freePort()}/v1/traces`,
       OTEL_EXPORTER_OTLP_TIMEOUT: '200',
@@ -227,7 +227,7 @@ describe('an unavailable trace collector', () => {
       expect((await bench.pay(1)).status).toBe(200);
       const began = performance.now();
       expect(await bench.separate.sidecar.stop()).toBe(0);
-      // It waits 1.5 s; the exporter itself would wait for 10.
+      // The sidecar waits 1.5 s for the exporter, which would wait for 10 s.
       expect(performance.now() - began).toBeLessThan(8_000);
     } finally {
       await bench.close();

@@ -7,8 +7,8 @@ import { listing, rawMcpServer } from '../../support/sidecar/mcp-raw-server.ts';
 import { type McpBench, startMcpBench } from '../../support/system/mcp-bench.ts';
 
 /**
- * The drift vectors that a server can show in its responses. They are served by an MCP server
- * behind a live sidecar.
+ * The fields that a server can show in its responses. The drift vectors about these fields are served by an
+ * MCP server behind a live sidecar.
  */
 const shownOnTheWire = new Set([
   'description',

@@ -33,7 +33,7 @@ function isAtTheEdge(vector: PresentedVector): boolean {
   );
 }
 
-/** Differences between a sidecar and the API: the sidecar has the keys of its own tenant only. */
+/** Results at a sidecar that differ from the API, because a sidecar has only the keys of its own tenant. */
 const elsewhere: Readonly<Record<string, string | undefined>> = {
   'a passport of another tenant is refused': 'passport.signature_invalid',
   'a tenant id is case-sensitive': 'passport.signature_invalid',

@@ -13,7 +13,7 @@ let separate: Separate;
 let agent: AgentClient;
 let url: string;
 let watchId: number;
-/** A time after the calls that were only made to wait for the policy. */
+/** A time after the calls whose only purpose was to wait for the policy. */
 let since = '';
 
 const tool = (value: string) => ({ path: 'tool.name', operator: '==', value });
@@ -65,7 +65,7 @@ beforeAll(async () => {
 }, 90_000);
 afterAll(() => cleanup.run());
 
-/** The sidecar's decisions since then, once that many are sealed. */
+/** Waits until this many decisions of the sidecar after `since` are sealed, and returns them. */
 async function sealedCalls(total: number): Promise<Record<string, unknown>[]> {
   let found: Record<string, unknown>[] = [];
   await until('they are in the ledger', async () => {

@@ -9,8 +9,8 @@ import { startUpstream, type Upstream } from '../../support/sidecar/upstream.ts'
 import { type Separate, startSeparate } from '../../support/system/separate.ts';
 
 /**
- * The policy vectors over the API and over a live sidecar. Most are published together, each for
- * its own tool; those about tool names run one after the other.
+ * Runs the policy vectors over the API and over a live sidecar. Most vectors are published together, each for
+ * its own tool; the vectors about tool names run one after the other.
  */
 const isAboutTools = (policies: readonly PolicyDefinition[]) =>
   policies.some((policy) => /"tool\.name"|"applies_to"/.test(JSON.stringify(policy)));
@@ -60,7 +60,7 @@ afterAll(async () => {
   await redis?.stop();
 }, 60_000);
 
-/** Preflight accepts any tool name; a binding needs an exact one. */
+/** Preflight accepts any tool name, but a binding needs an exact name. */
 const isBindable = (tool: string) => !tool.endsWith('.');
 
 const pathOf = (tool: string) => `/${Buffer.from(tool).toString('hex')}`;
@@ -87,7 +87,7 @@ async function withdrawAll(): Promise<void> {
   for (const id of published.splice(0)) await world.api('DELETE', `/v1/policies/${id}`);
 }
 
-/** The sidecar reports its versions soon after every change. */
+/** Waits until the sidecar has what is published; it reports its versions soon after every change. */
 async function held(): Promise<void> {
   await until('the sidecar holds what is published', async () => {
     const { body } = await world.api('GET', '/v1/sidecars');

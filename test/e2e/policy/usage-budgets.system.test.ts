@@ -14,7 +14,9 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => world.close());
 
-/** A new bound tool, and a policy that allows a number of its calls, or asks a human within it. */
+/**
+ * Binds a new tool and publishes a policy that allows its calls, or requires an approval, within a budget.
+ */
 async function budgeted(
   name: string,
   path: string,
@@ -52,10 +54,7 @@ async function budgeted(
   return { tool, post, performed };
 }
 
-/**
- * Waits until a sidecar would return this decision for a call without arguments, without making
- * one.
- */
+/** Waits until a sidecar would return this decision for a call without arguments. No such call is made. */
 async function knows(by: 0 | 1, tool: string, decision: string): Promise<void> {
   const dispatcher = new ProxyAgent({ uri: world.sidecars[by].proxyUrl, proxyTunnel: false });
   await until(`sidecar ${by} decides ${decision} on ${tool}`, async () => {
@@ -85,8 +84,8 @@ async function preflight(tool: string, args: unknown): Promise<unknown> {
 let markers = 0;
 
 /**
- * Waits until a sidecar has all current counts: a sidecar with a later call also has the earlier
- * ones.
+ * Waits until a sidecar has all current counts. A sidecar that knows a later call also knows the earlier
+ * calls.
  */
 async function knowsTheLedger(by: 0 | 1): Promise<void> {
   markers += 1;
@@ -102,7 +101,7 @@ const resetsAt = ({ body }: Answer) =>
   String((body.details as { resets_at?: string } | undefined)?.resets_at);
 
 describe('a budget of calls', () => {
-  it('of 50 allows exactly 50 of 200 concurrent calls through one sidecar, and then none through the other sidecar', async () => {
+  it('of 50 allows exactly 50 of 200 concurrent calls through one sidecar, and none through the other sidecar afterwards', async () => {
     const { tool, post, performed } = await budgeted('refund', 'usage.calls_1h', '<', 50);
     const answers = await times(200, () => post(0));
     expect(passed(answers)).toHaveLength(50);
@@ -121,7 +120,7 @@ describe('a budget of calls', () => {
     await knows(1, tool, 'deny');
     const there = await times(20, () => post(1));
     expect(passed(there)).toHaveLength(0);
-    // Both sidecars have the same counts, because they report the same reset time.
+    // Both sidecars have the same counts if they report the same reset time.
     expect([...new Set(there.map(resetsAt))]).toEqual([resetsAt(await post(0))]);
     expect(performed()).toBe(50);
   });
@@ -224,7 +223,7 @@ describe('a budget of a sum', () => {
 
 const passedNot = (answers: readonly Answer[]) => answers.filter(({ status }) => status !== 200);
 
-/** The number of calls of a tool that the ledger contains. */
+/** Returns the number of calls of a tool that the ledger contains. */
 async function countedCalls(tool: string): Promise<number> {
   const events = await world.events('decision');
   const isCounted = ({ data }: Record<string, unknown>) =>

@@ -26,7 +26,7 @@ afterAll(() => stage?.close());
 const transports: readonly Transport[] = ['plain', 'tls'];
 
 /**
- * The request must be refused completely, or performed once without any part of the denied call.
+ * Expects that the request is refused completely, or is performed once without any part of the denied call.
  */
 function judge({ answers, rest }: Conversation, becomes: string): void {
   const arrived = stage.recorder.take();
@@ -96,7 +96,7 @@ describe('a denied call with random changes', () => {
       }),
       { seed, numRuns: 300 },
     );
-    // Some changes make it an allowed call, for example a sign or an exponent.
+    // Some changes, for example a sign or an exponent, turn the denied call into an allowed one.
     expect(performed).toBeGreaterThan(0);
   });
 });

@@ -32,7 +32,7 @@ const tables: readonly [string, string, readonly Disguise[]][] = [
 ];
 const transports: readonly Transport[] = ['plain', 'connect', 'tls'];
 
-/** Cases that the ingress refuses and that a recogniser behind another ingress would parse. */
+/** Cases that the ingress refuses. The recogniser would parse them if the ingress forwarded them. */
 const refusedEarlier: ReadonlySet<string> = new Set([
   'absolute form',
   'absolute form with another host',

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Program } from '../../support/programs/processes.ts';
 
 interface Heap {
-  /** All live objects, strings included, after a full garbage collection. */
+  /** Returns all live objects, including strings, after a full garbage collection. */
   snapshot(): Promise<Buffer>;
   close(): void;
 }
@@ -13,7 +13,7 @@ interface Message {
   readonly params?: { readonly chunk?: string };
 }
 
-/** Inspects a program that was started with `--inspect`. */
+/** Connects to the inspector of a program that was started with `--inspect`. */
 export async function heapOf(program: Program): Promise<Heap> {
   const address = /ws:\/\/\S+/.exec(program.output())?.[0];
   if (address === undefined) throw new Error('the program has no inspector');

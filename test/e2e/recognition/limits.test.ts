@@ -120,8 +120,8 @@ describe('the configured limits of a sidecar', () => {
     await until('the first stands', () => first.text().includes('200 Connection'));
     expect(reasonOf(await (await open()).closed)).toBe('proxy.too_many_tunnels');
     await first.closed;
-    // The slot is released when the end of the tunnel is recorded, a moment after the client sees
-    // the end.
+    // The slot is released when the end of the tunnel is recorded, which is shortly after the client sees the
+    // end.
     await until('another stands', async () => {
       const next = await open();
       await until('it is answered', () => next.text().includes('\r\n\r\n'));
@@ -161,7 +161,7 @@ describe('the configured limits of a sidecar', () => {
   });
 });
 
-/** Connects, sends a request, and is answered or refused. */
+/** Connects and sends a request; resolves when the request is answered or refused. */
 function attempt(port: number): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');

@@ -156,7 +156,7 @@ describe('a WebSocket with a hostile agent or upstream', () => {
     },
   );
 
-  it('has a 101 response with the decision, and without headers that lead around the sidecar', async () => {
+  it('gets a 101 response with the decision, and without headers that lead the agent around the sidecar', async () => {
     answer = (socket) =>
       socket.end(`${opening}Alt-Svc: h3=":1"\r\nSallyport-Decision: allow\r\nX-Kept: yes\r\n\r\n`);
     const text = await ask(handshake);
@@ -176,7 +176,7 @@ describe('a WebSocket with a hostile agent or upstream', () => {
   });
 
   it.each(['agent', 'upstream'] as const)(
-    'is closed on both sides if the %s closes its half and the other side does not',
+    'is closed on both sides if the %s closes its half of the connection and the other side does not',
     async (first) => {
       let theirs: Socket | undefined;
       answer = (socket) => {

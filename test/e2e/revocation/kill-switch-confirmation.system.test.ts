@@ -22,7 +22,7 @@ const reasons = async () =>
     status === 200 ? 'performed' : body.reason_code,
   );
 
-/** The ids of both sidecars, in the order of `world.sidecars`, from their own decisions. */
+/** Returns the ids of both sidecars, in the order of `world.sidecars`, as their own decisions name them. */
 async function sidecarIds(): Promise<readonly string[]> {
   const ids: string[] = [];
   for (const by of [0, 1]) {
@@ -53,7 +53,7 @@ describe('arming a kill switch with wait_ms', () => {
       tookMs.push(Math.round(performance.now() - before));
       expect([armed.status, armed.body.missing]).toEqual([201, []]);
       expect([...(armed.body.confirmed as string[])].sort()).toEqual([...ids].sort());
-      // No waiting here, because a confirmed switch is already applied.
+      // The test does not wait here, because a confirmed switch is already applied.
       expect(await reasons()).toEqual(['runtime.kill_switch', 'runtime.kill_switch']);
       const disarmed = await disarm(armed.body.id, 10_000, at);
       expect([disarmed.status, disarmed.body.missing]).toEqual([200, []]);
@@ -73,7 +73,7 @@ describe('arming a kill switch with wait_ms', () => {
     expect((await disarm(armed.body.id, 10_000)).body.missing).toEqual([]);
   });
 
-  it('lists a stopped sidecar as unconfirmed, and confirms this sidecar after it continues', async () => {
+  it('lists a stopped sidecar as unconfirmed, and as confirmed after it continues', async () => {
     const ids = await sidecarIds();
     const { pid } = world.sidecars[1].program;
     process.kill(pid, 'SIGSTOP');
@@ -100,7 +100,7 @@ describe('arming a kill switch with wait_ms', () => {
     await disarmAll();
   });
 
-  it('confirms no sidecar if the bus is unavailable', async () => {
+  it('lists no sidecar as confirmed if the bus is unavailable', async () => {
     await world.redis.stop();
     const armed = await arm(300);
     expect(armed.status).toBe(201);
@@ -114,7 +114,7 @@ async function disarmAll(): Promise<void> {
   expect(await reasons()).toEqual(['performed', 'performed']);
 }
 
-/** A command as an operator types it. */
+/** Runs a command as an operator types it. */
 async function sallyport(args: readonly string[]) {
   const program = startProgram(
     'cli/main.ts',

@@ -51,7 +51,7 @@ describe('an armed kill switch', () => {
         expect([name, other, open[other].isOpen()]).toEqual([name, other, true]);
     }
     expect([...left]).toEqual(['b']);
-    // The upstream sees the end, too: it sends only the feed of b.
+    // The upstream sees the end, too: afterwards, it sends only the feed of b.
     await until('the feed of a is over upstream', () => streams.upstreamFeeds.size === 1);
     await until('the WebSocket is over upstream', () => streams.echo.open() === 0);
     expect(await open.a.ended).toMatch(/^broken/);

@@ -28,7 +28,7 @@ const policy = {
 
 const events = { 'content-type': 'text/event-stream' };
 
-/** An endless feed, and an MCP server whose tool `watch` never ends. */
+/** Responds as an endless feed, or as an MCP server whose tool `watch` never ends. */
 function answer(
   feeds: Set<ServerResponse>,
   req: IncomingMessage,
@@ -77,7 +77,7 @@ function answerMcp(
   res.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
 }
 
-/** Resolves with the result when a stream has ended; `isOpen` returns true until then. */
+/** Returns the result of a stream, which resolves when the stream ends; `isOpen` returns true until then. */
 function watched(ended: Promise<unknown>): {
   readonly isOpen: () => boolean;
   ended: Promise<string>;
@@ -93,7 +93,7 @@ function watched(ended: Promise<unknown>): {
   return { isOpen: () => isOpen, ended: outcome };
 }
 
-/** A sidecar through which every kind of long-lived connection is opened. */
+/** Opens every kind of long-lived connection through one sidecar. */
 export class OpenStreams {
   readonly bench: FaultBench;
   readonly echo: WebSocketEcho;
@@ -155,7 +155,7 @@ export class OpenStreams {
     await until('everything is in force', async () => (await this.feed('b', true)).status === 200);
   }
 
-  /** Responds with an endless event stream, or at once. */
+  /** Requests an endless event stream, or, with `isShort`, a response that ends at once. */
   async feed(name: 'a' | 'b', isShort = false) {
     const query = isShort ? '?short=1' : '';
     const url = `http://127.0.0.1:${this.bench.upstream.port}/feed/${name}${query}`;
@@ -227,7 +227,7 @@ export class OpenStreams {
     return { socket, head: head.toString().split('\r\n')[0] ?? '', ...watched(ended) };
   }
 
-  /** A call that is waiting for a human. */
+  /** Makes a call that waits for a human. */
   async openHold() {
     const { separate, upstream, agent } = this.bench;
     const pending = async () => {
@@ -237,7 +237,7 @@ export class OpenStreams {
     const before = await pending();
     const url = `http://127.0.0.1:${upstream.port}/large`;
     const answered = agent.post(url, { amount: Math.random() });
-    // An approval of an earlier test may be pending, too.
+    // An approval of an earlier test may also be pending.
     await until('it is held', async () => (await pending()).some((id) => !before.includes(id)));
     return { ...watched(answered), answered };
   }

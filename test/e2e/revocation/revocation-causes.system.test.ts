@@ -56,7 +56,7 @@ it('a disabled agent is named as the cause in the log, readiness, refusals, the 
       ],
     },
   });
-  // A change of the same section logs no new line.
+  // Another change of the same section logs no new line.
   const other = await api('POST', '/v1/agents/register', { name: 'other', capabilities: [] });
   await api('PATCH', `/v1/agents/${other.body.agent_id}`, { disabled: true });
   const listed = await run(['sidecars', 'list']);
@@ -75,7 +75,7 @@ it('a disabled agent is named as the cause in the log, readiness, refusals, the 
   expect((await run(['sidecars', 'list'])).text).not.toContain('(disabled)');
 });
 
-it('a revoked sidecar is named as the cause, also after its restart', async () => {
+it('a revoked sidecar is named as the cause, even after its restart', async () => {
   const { api } = bench.separate;
   const { body } = await api('GET', '/v1/sidecars');
   const [sidecar] = body.sidecars as readonly { readonly id: string }[];

@@ -17,7 +17,7 @@ async function setAgent(state: 'disabled' | 'enabled'): Promise<void> {
 }
 
 describe('a revocation', () => {
-  it('of the agent ends all open calls, refuses held calls, and is the sealed reason', async () => {
+  it('of the agent ends all open calls, refuses held calls, and is sealed as the reason', async () => {
     const open = await streams.openAll();
     await setAgent('disabled');
     await Promise.all(Object.values(open).map(({ ended }) => ended));
