@@ -51,13 +51,13 @@ describe('if the signing key is unavailable', () => {
     await database.drop();
   });
 
-  it('for a moment, sealing is retried and succeeds', async () => {
+  it('for a moment, sealing is retried and then succeeds', async () => {
     failures = 2;
     expect(await ledger.seal('t', anEvent())).toMatchObject({ position: 1 });
     expect((await sealedEvents(ledger))[0]?.data).not.toHaveProperty(['evidence.dead_lettered']);
   });
 
-  it('for longer, sealing fails, and the event is sealed later as dead-lettered', async () => {
+  it('for a longer time, sealing fails, and the event is sealed later as dead-lettered', async () => {
     failures = 3;
     const event = anEvent();
     await expect(ledger.seal('t', event)).rejects.toMatchObject(failed);
@@ -65,11 +65,11 @@ describe('if the signing key is unavailable', () => {
     expect(await sealedEvents(ledger)).toMatchObject([
       { id: event.id, data: { ...event.data, 'evidence.dead_lettered': true } },
     ]);
-    // A sender that sends it again gets that row, not a conflict.
+    // A sender that repeats the event gets this row, not a conflict.
     expect((await ledger.seal('t', event)).position).toBe(1);
   });
 
-  it('an event that its sender keeps is not sealed later, because the sender sends it again', async () => {
+  it('an event whose sender keeps it is not sealed later, because the sender sends it again', async () => {
     failures = 3;
     const event = anEvent();
     expect(await ledger.sealKept('t', [event])).toMatchObject([
@@ -81,7 +81,7 @@ describe('if the signing key is unavailable', () => {
     expect((await sealedEvents(ledger))[0]?.data).not.toHaveProperty(['evidence.dead_lettered']);
   });
 
-  it('a change remains committed, and the event of the change is sealed later as dead-lettered', async () => {
+  it('a change remains committed, and the change’s event is sealed later as dead-lettered', async () => {
     const event = anEvent({ type: 'policy.published' });
     await transaction(ledger.store.db, (tx) => ledger.record(tx, 't', event));
     failures = 3;
@@ -93,7 +93,7 @@ describe('if the signing key is unavailable', () => {
     expect((await ledger.sealed('t', event.id)).position).toBe(1);
   });
 
-  it('every event of a batch fails, and each event is sealed exactly once later', async () => {
+  it('all events of a batch fail, and each event is sealed exactly once later', async () => {
     failures = 3;
     const events = Array.from({ length: 20 }, () => anEvent());
     await expect(ledger.sealAll('t', events)).rejects.toMatchObject(failed);
@@ -120,14 +120,14 @@ describe('if the response of the database is lost', () => {
     await database.drop();
   });
 
-  it('for a commit, the event is found in the ledger and not sealed twice', async () => {
+  it('after a commit, the event is found in the ledger and is not sealed twice', async () => {
     const event = anEvent();
     proxy.loseAnswerTo(event.id);
     expect(await ledger.seal('t', event)).toMatchObject({ position: 2 });
     expect(await sealedEvents(ledger)).toHaveLength(2);
   });
 
-  it('for a commit and the database stays unavailable, a later event records that the caller got a failure', async () => {
+  it('and the database stays unavailable after a commit, a later event records that the caller got a failure', async () => {
     const event = anEvent();
     proxy.loseAnswerTo(event.id, 'stay-down');
     await expect(ledger.seal('t', event)).rejects.toMatchObject(failed);
@@ -226,7 +226,7 @@ describe('if Postgres is killed during sealing', () => {
     isOver = true;
     await Promise.all(writers);
     await ledger.drain();
-    // The ledger records each refusal: in the event, or in a separate one.
+    // The ledger records each refused event: in the event itself, or in a separate event.
     const known = async () =>
       new Set(
         (await sealedEvents(ledger)).flatMap(({ id, type, data }) => {
@@ -244,7 +244,7 @@ describe('if Postgres is killed during sealing', () => {
 });
 
 describe('a database role without ownership', () => {
-  it('can seal, read and verify, and cannot change sealed rows', async () => {
+  it('can seal, read and verify, but cannot change sealed rows', async () => {
     database = await freshDatabase();
     const owner = await openLedger({ databaseUrl: database.url, key });
     const role = `service_${database.url.slice(-8)}`;
@@ -284,7 +284,7 @@ describe('a database role without ownership', () => {
 });
 
 describe('a ledger that is being closed', () => {
-  it('completes accepted events and refuses new events', async () => {
+  it('completes accepted events, but refuses new events', async () => {
     database = await freshDatabase();
     const ledger = await openLedger({ databaseUrl: database.url, key });
     const sealing = Promise.all(Array.from({ length: 30 }, () => ledger.seal('t', anEvent())));

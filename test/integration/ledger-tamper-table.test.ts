@@ -24,7 +24,7 @@ afterAll(async () => {
 
 let tenants = 0;
 
-/** Three rows a batch; chains a and b alternate, so row n of chain a is at position 2n-1. */
+/** Seals a batch of three rows. Chains a and b alternate, so row n of chain a is at position 2n-1. */
 async function sealThree(tenantId: string, first: number): Promise<void> {
   const names = [0, 1, 2].map((n) => ((first + n) % 2 === 1 ? 'a' : 'b'));
   await services.ledger.sealAll(
@@ -33,7 +33,9 @@ async function sealThree(tenantId: string, first: number): Promise<void> {
   );
 }
 
-/** Twelve rows, with a checkpoint in the middle and one at the end, which an auditor also keeps. */
+/**
+ * Creates a ledger of twelve rows, with checkpoints after six and twelve rows. An auditor keeps the last one.
+ */
 async function aLedger(): Promise<Stage> {
   const tenantId = `tenant_${++tenants}`;
   await sealThree(tenantId, 1);
@@ -53,7 +55,7 @@ interface Stage {
   readonly forge: Forger;
   readonly restore: () => Promise<void>;
   readonly note: string;
-  /** The tenant's own. */
+  /** The tenant's own checkpoint key. */
   readonly key: SigningKey;
   readonly own: string;
 }
@@ -64,7 +66,7 @@ interface Found {
   readonly kind: (typeof problemKinds)[number];
   readonly position: number;
   readonly chain_id: string | null;
-  /** It needs an external checkpoint: without one the ledger appears intact. */
+  /** Only an external checkpoint reveals the damage; without one, the ledger appears intact. */
   readonly byCheckpoint?: boolean;
 }
 
@@ -82,8 +84,8 @@ const found = (
 ): Found => ({ kind, position, chain_id, byCheckpoint });
 
 /**
- * The damage as named in the table of control-plane/ledger/README.md, how it is done, and the
- * reported problem.
+ * For each damage: its name in the table of control-plane/ledger/README.md, a function that causes it, and
+ * the problem that verification reports.
  */
 const damages: readonly (readonly [what: string, damage: Damage, found: Found])[] = [
   [
@@ -272,7 +274,8 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     'an older backup restored, new events appended',
     async ({ restore, tenantId }) => {
       await restore();
-      // In a process that is started then, because this one remembers and seals nothing.
+      // Another process seals the events, because this process remembers the head of the ledger and would
+      // refuse.
       const nine = Array.from({ length: 9 }, () => anEvent({ chain_id: 'agent:a' }));
       await sealElsewhere(services, tenantId, nine);
     },
@@ -286,7 +289,7 @@ describe('verification detects and locates', () => {
     await damage(stage);
     const report = await verifyChain(services, stage.tenantId);
     if (byCheckpoint) {
-      // No data in the database reveals it.
+      // No data in the database reveals the damage.
       expect(report).toMatchObject({ ok: true, problem: null });
       await stage.forge.run(`DELETE FROM evidence_verification WHERE ${stage.own}`);
     }
@@ -302,7 +305,7 @@ describe('verification detects and locates', () => {
     const { tenantId, note: checkpoint } = await aLedger();
     expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true, checkpoints: 2 });
     const report = await verifyChain(services, tenantId, { checkpoint });
-    // The third is the given one, the fourth the one that the first verification reached.
+    // Two of the checkpoints are stored. The third is given, and the first verification reached the fourth.
     expect(report).toMatchObject({ ok: true, checkpoints: 4, problems: [] });
   });
 });

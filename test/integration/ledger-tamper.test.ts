@@ -116,7 +116,7 @@ describe('verification detects', () => {
     ]);
   });
 
-  it('a row that was replaced by a different row with a matching hash', async () => {
+  it('a row that was replaced by another row with a matching hash', async () => {
     const row = (await stored())[4];
     const canonical = row?.canonical.replace('"allow"', '"deny"') ?? '';
     const hash = eventHash(row?.prev_hash ?? '', canonical);
@@ -139,7 +139,7 @@ describe('verification detects', () => {
     expect(await problems()).toMatchObject([{ kind: 'gap', position, chain_id: chainId }]);
   });
 
-  it('a whole batch of rows that was removed from the middle together with its signed head', async () => {
+  it('a whole batch that was removed from the middle together with its signed head', async () => {
     await damage(
       `DELETE FROM evidence_row WHERE position BETWEEN 4 AND 6`,
       `DELETE FROM evidence_batch WHERE position = 6`,
@@ -170,7 +170,7 @@ describe('verification detects', () => {
     expect((await problems())[0]).toMatchObject({ kind: 'truncated', position: 1 });
   });
 
-  it('removed rows at the end with adapted head and chains, because signed heads still cover the rows', async () => {
+  it('removed rows at the end, even with adapted head and chains, because signed heads still cover the rows', async () => {
     const rows = await stored();
     const tree = new Frontier();
     for (const { event_hash } of rows.slice(0, 10)) tree.append(leafOf(event_hash));
@@ -200,7 +200,7 @@ describe('verification detects', () => {
     });
   });
 
-  it('two swapped rows of different chains, although each chain remains consistent', async () => {
+  it('two swapped rows of different chains, even though each chain remains consistent', async () => {
     await damage(
       `UPDATE evidence_row SET position = 100 ${at(3)}`,
       `UPDATE evidence_row SET position = 3 ${at(4)}`,
@@ -237,7 +237,7 @@ describe('verification detects', () => {
       `UPDATE evidence_chain SET seq = 7, event_hash = '${hash}' WHERE chain_id = 'agent:a'`,
     );
     expect(await problems()).toMatchObject([{ kind: 'unsigned', position: 13 }]);
-    // A process that starts with this state signs nothing after it.
+    // A process that starts in this state signs nothing.
     const { signingKeys } = ledger;
     const begun = await openLedger({ databaseUrl: database.url, signingKeys });
     const sealing = begun.sealKept('t', [anEvent({ chain_id: 'agent:z' })]);
@@ -298,7 +298,7 @@ describe('verification detects', () => {
     expect(await problems()).toMatchObject([{ kind: 'head_mismatch', position: 12 }]);
   });
 
-  it('a time in a batch row that would hide events from a filter', async () => {
+  it('a batch row whose time was changed so that a filter would miss events', async () => {
     await damage(
       `UPDATE evidence_batch SET latest_at = latest_at - interval '1 hour' WHERE position = 6`,
     );

@@ -21,7 +21,7 @@ let tenantId: string;
 
 beforeAll(async () => {
   database = await freshDatabase();
-  // Two control planes, each with its own connection pool, queue and cached end of the ledger.
+  // Two control planes, each with its own connection pool, queue and cached head of the ledger.
   ledgers = [
     await openLedger({ databaseUrl: database.url, key }),
     await openLedger({ databaseUrl: database.url, key }),
@@ -55,7 +55,9 @@ async function rows(): Promise<readonly Row[]> {
   return result.rows;
 }
 
-/** The invariants of any ledger, read from the table itself and not with the product's verifier. */
+/**
+ * Expects the invariants of any ledger. They are checked on the table itself, without the product's verifier.
+ */
 async function expectSound(eventIds: readonly string[]): Promise<void> {
   const ledger = await rows();
   expect(ledger.map(({ position }) => position)).toEqual(ledger.map((_, index) => index + 1));
@@ -72,7 +74,7 @@ async function expectSound(eventIds: readonly string[]): Promise<void> {
 }
 
 describe('two writers of one ledger', () => {
-  it('cause neither gaps nor a fork, and neither lose nor repeat an event', async () => {
+  it('cause no gaps and no fork, and neither lose nor duplicate an event', async () => {
     newTenant();
     const eventIds: string[] = [];
     const writers = Array.from({ length: 8 }, async (_, writer) => {
@@ -116,7 +118,7 @@ describe('two writers of one ledger', () => {
     await expectSound(events.map(({ id }) => id));
   });
 
-  it('drain one outbox: every recorded event is sealed once, and the callers that wait for it are notified', async () => {
+  it('drain one outbox: every recorded event is sealed once, and its waiting callers are notified', async () => {
     newTenant();
     const direct: string[] = [];
     const recorded = await Promise.all(
@@ -138,7 +140,7 @@ describe('two writers of one ledger', () => {
     expect(left).toEqual([]);
   });
 
-  it('keep the ledger correct under any interleaving of seals, groups, repeats and recorded changes', async () => {
+  it('keep the ledger correct, however seals, groups, repeats and recorded changes interleave', async () => {
     const step = fc.record({
       writer: fc.constantFrom(0 as const, 1 as const),
       chain: fc.integer({ min: 0, max: 3 }),
@@ -211,7 +213,7 @@ describe('writers in separate processes', () => {
     return { child, told, exited };
   }
 
-  it('cause neither gaps nor a fork, and neither lose nor repeat an event', async () => {
+  it('cause no gaps and no fork, and neither lose nor duplicate an event', async () => {
     newTenant();
     const writers = await Promise.all([startWriter(300), startWriter(300)]);
     const own = Array.from({ length: 100 }, () => anEvent());

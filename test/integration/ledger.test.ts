@@ -40,7 +40,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     await ledger.close();
     await opened.remove();
   });
-  // After each test, the whole ledger must verify.
+  // The whole ledger must be valid after each test.
   afterEach(async () => {
     expect(await ledger.verify(tenantId)).toMatchObject({ ok: true, problem: null });
   });
@@ -109,7 +109,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     }
   });
 
-  it('seals events that arrive together in one batch, in order of arrival', async () => {
+  it('seals events that arrive together in one batch, in the order of their arrival', async () => {
     newTenant();
     const events = Array.from({ length: 1_300 }, (_, index) =>
       anEvent({ chain_id: `agent:${index % 7}` }),
@@ -270,7 +270,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('returns the existing event to a caller that waits for or seals an event that is already sealed', async () => {
+  it('returns the existing row to a caller that waits for, or seals, an event that is already sealed', async () => {
     newTenant();
     const event = anEvent();
     await record(event);
@@ -279,7 +279,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await ledger.seal(tenantId, event)).toEqual(first);
   });
 
-  it('seals recorded events in the order of their transactions, each once for any number of waiters', async () => {
+  it('seals recorded events in the order of their transactions, and only once for any number of waiters', async () => {
     newTenant();
     const events = Array.from({ length: 40 }, () => anEvent({ type: 'policy.published' }));
     for (const event of events) await record(event);
@@ -297,7 +297,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('drains an outbox that holds more than one batch', async () => {
+  it('drains an outbox that contains more than one batch', async () => {
     newTenant();
     const last = anEvent();
     const rows = Array.from({ length: 1100 }, (_, n) => {
@@ -375,7 +375,7 @@ describe.each(['postgres', 'embedded'] as const)('a ledger that is opened again 
     const sealed = await before.seal('t', anEvent());
     const left = [anEvent(), anEvent({ chain_id: 'policy:refunds' })];
     await before.close();
-    // As if the process had died between a transaction and its sealing.
+    // The state after a process that ended between a transaction and its sealing.
     const between = await openLedger({
       ...options,
       signingKeys: { ...before.signingKeys, active: never },

@@ -26,7 +26,10 @@ import { handSigned } from '../support/control-plane/hand-signed.ts';
 import { freshDatabase } from '../support/programs/postgres.ts';
 import { startRedis, type TestRedis } from '../support/programs/redis.ts';
 
-/** Control planes and replicas as they run in production: own connections, nothing shared but Postgres and Redis. */
+/**
+ * Control planes and replicas run as in production: they share only Postgres and Redis, and each has its own
+ * connections.
+ */
 const tenantId = 'acme';
 const replicaCount = 50;
 const ending: (() => Promise<unknown>)[] = [];
@@ -159,7 +162,7 @@ describe('a committed change', () => {
         }),
       );
     }
-    // The goal is 250 ms on an idle machine; here other tests may run.
+    // The goal is 250 ms on an idle machine. The limit is higher, because other tests may be running.
     expect(took.toSorted((a, b) => a - b)[Math.floor(took.length * 0.5)]).toBeLessThan(1_000);
     await until(() => held.every((replica) => replica.freshness().fresh));
     expect(held.map((replica) => replica.refused)).toEqual(held.map(() => 0));
@@ -196,7 +199,7 @@ describe('a committed change', () => {
 });
 
 describe('an approval', () => {
-  it('reaches the waiting sidecar when a human grants it, allows exactly the approved action, and is used once', async () => {
+  it('reaches the waiting sidecar when a human grants it, allows only the approved action, and is used once', async () => {
     const { services } = first;
     const replica = await openSidecar(3);
     await until(() => replica.freshness().fresh);
