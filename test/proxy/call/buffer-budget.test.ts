@@ -46,7 +46,7 @@ function send(path: string, bytes: number, whole = true) {
   return { req, answer };
 }
 
-it('the body reader refuses a body that exceeds the memory budget of all calls, and accepts such a body after memory is released', async () => {
+it('the body reader refuses a body that exceeds the memory budget of all calls, but accepts it after memory is released', async () => {
   const first = send('/hold', 80_000);
   await until(() => held.length === 1);
   expect(budget.used).toBe(80_000);
@@ -59,7 +59,7 @@ it('the body reader refuses a body that exceeds the memory budget of all calls, 
   expect(await send('/', 30_000).answer).toBe('read');
 });
 
-it('the body reader releases the memory of a call if its client disconnects, whether the body is incomplete or the call is held', async () => {
+it('the body reader releases the memory of a call when its client disconnects, even if the body is incomplete or the call is held', async () => {
   const partial = send('/', 50_000, false);
   await until(() => budget.used === 49_999);
   partial.req.destroy();

@@ -13,7 +13,7 @@ const blockTool = (tool: string, expiresAtMs?: number): KillSwitch => ({
 const call = (tool: string) => ({ tool, agentId: '7', abort: new AbortController() });
 
 describe('StoppableCalls', () => {
-  it('aborts exactly the calls that an armed kill switch blocks', () => {
+  it('aborts only the calls that an armed kill switch blocks', () => {
     const live = new StoppableCalls();
     const [pay, read] = [call('bank.pay'), call('bank.read')];
     const removePay = live.add(pay);
@@ -37,7 +37,7 @@ describe('StoppableCalls', () => {
     expect(ended.abort.signal.aborted).toBe(false);
   });
 
-  it('aborts every call on a revocation, and reports the revocation as the cause', () => {
+  it('on a revocation, aborts every call and reports the revocation as the cause', () => {
     const live = new StoppableCalls();
     const running = call('bank.pay');
     live.add(running);

@@ -8,7 +8,10 @@ const binding: Binding = { name: 'pay', protocol: 'http', host: '127.0.0.1:9000'
 
 type Bound = readonly [tools: string, ...hosts: string[]];
 
-/** Credentials that are bound to these hosts, each with its tools as a prefix of tool ids. */
+/**
+ * Creates the reporter for these credentials. Each one has a prefix of tool ids and the hosts that it is
+ * bound to.
+ */
 function reporting(credentials: readonly Bound[]) {
   const clock = manualClock();
   const warned: unknown[] = [];
@@ -27,7 +30,7 @@ it.each([
   ['another name of this machine', 'localhost:9000', '127.0.0.1:9000'],
   ['the IPv6 loopback', '[::1]:9000', '127.0.0.1:9000'],
   ['the port of https', 'api.example', 'api.example:8443'],
-  ['the same host and other tools', 'api.example', 'api.example'],
+  ['the same host, but for other tools', 'api.example', 'api.example'],
 ])('a warning is logged if a credential is bound to %s', (_what, bound, host) => {
   const { missing, warned } = reporting([['other', 'other.example', bound]]);
   missing.report({ ...binding, host }, { tool: 'payments.refund', status: 200 });
@@ -73,14 +76,14 @@ it.each<readonly [string, readonly Bound[], string]>([
   expect(warned).toMatchObject([{ credential_host: nearest }]);
 });
 
-it('the warning names a credential for the tool on any host if the upstream answers 401', () => {
+it('the warning names a credential for the tool on any host if the upstream responds with 401', () => {
   const { missing, warned } = reporting([['payments.', 'api.example']]);
   missing.report(binding, { tool: 'payments.refund', status: 401 });
   expect(warned).toMatchObject([{ credential_host: 'api.example' }]);
 });
 
 it.each([401, 403])(
-  'a warning is logged if no credential exists and the upstream answers %i',
+  'a warning is logged if no credential exists and the upstream responds with %i',
   (status) => {
     const { missing, warned } = reporting([]);
     missing.report(binding, { tool: 'payments.refund', status });
@@ -91,7 +94,7 @@ it.each([401, 403])(
 );
 
 it.each([200, 404, 500, undefined])(
-  'no warning is logged if the upstream answers %s and no similar credential exists',
+  'no warning is logged if the upstream responds with %s and no similar credential exists',
   (status) => {
     const { missing, warned } = reporting([['other', 'other.example']]);
     missing.report(binding, { tool: 'payments.refund', status });

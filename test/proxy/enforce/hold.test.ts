@@ -67,14 +67,14 @@ describe('a held call', () => {
     await refused;
   });
 
-  it('is refused under a kill switch that is already armed', async () => {
+  it('is refused if a kill switch that blocks it is already armed', async () => {
     await tenant.publish('kill_switches', {
       killSwitches: [{ id: 'ks_1', kind: 'block_agent', agentId: '1', reason: 'stop' }],
     });
     await expect(hold().outcome).rejects.toMatchObject({ code: 'runtime.kill_switch' });
   });
 
-  it('ends as pending when its agent disconnects or the sidecar ends', async () => {
+  it('ends as pending when its agent disconnects or the sidecar shuts down', async () => {
     const one = hold();
     const other = hold();
     one.gone.abort();

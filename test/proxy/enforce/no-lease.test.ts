@@ -66,7 +66,7 @@ describe('a call without a passport through a sidecar without a lease', () => {
   it.each([
     ['monitor', 'deny'],
     ['warn', 'warn'],
-  ] as const)('is reported in the mode %s, but may proceed', async (mode, decision) => {
+  ] as const)('is reported in the mode %s, but can proceed', async (mode, decision) => {
     const verdict = await judgeIn(mode);
     const reasonCode = 'passport.lease_exhausted';
     expect(verdict).toMatchObject({ decision, reasonCode, enforced: false });

@@ -133,7 +133,7 @@ describe('a refusal over HTTP', () => {
     expect(answer.headers['proxy-authenticate']).toBe('Basic realm="sallyport"');
   });
 
-  it('by the sidecar itself, not by a policy, names next steps too', async () => {
+  it('by the sidecar itself, rather than by a policy, also names next steps', async () => {
     const codes = ['upstream.timeout', 'policy.update_required', 'approval.unavailable'];
     for (const reasonCode of codes) {
       const { json } = await refused({ form: http, reasonCode });
@@ -232,7 +232,7 @@ describe('a refusal over MCP', () => {
     }
   });
 
-  it('of a pending action lists first the step that needs only tools, and last the step with a URL', async () => {
+  it('of a pending action lists the step that needs only tools first, and the step with a URL last', async () => {
     const pending = {
       reasonCode: 'approval.pending',
       decision: 'require_approval',
@@ -287,7 +287,7 @@ describe('a refusal over MCP', () => {
     },
   );
 
-  it('is sent as an event to a client that accepts nothing but event streams, and as JSON to all other clients', async () => {
+  it('is sent as an event to a client that accepts event streams only, and as JSON to all other clients', async () => {
     const events = { headers: { accept: 'text/event-stream' } };
     const answer = await refused({ form: call, ...denial }, events);
     expect(answer.headers['content-type']).toBe('text/event-stream');

@@ -30,7 +30,7 @@ const get = (path: string, init: RequestInit = {}) =>
   fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, init);
 
 describe('the internal host of the proxy', () => {
-  it('reports only id, status and expiry of an approval', async () => {
+  it('reports only the id, the status and the expiry of an approval', async () => {
     const res = await get('/approvals/12');
     expect(res.status).toBe(200);
     expect(res.headers.get('cache-control')).toBe('no-store');

@@ -45,7 +45,7 @@ describe('a registered tool', () => {
     expect(reports).toEqual([]);
   });
 
-  it('is withheld and denied after a change, and each changed form is reported once with its definition', () => {
+  it('is withheld and denied after a change, and each changed form is reported once, with its definition', () => {
     const { drift, observe, reports } = build(approved);
     expect(observe('Finds all.')).toBe('withhold');
     expect(observe('Finds all.')).toBe('withhold');
@@ -67,7 +67,7 @@ describe('a registered tool', () => {
     expect(reports).toHaveLength(2);
   });
 
-  it('is withheld in any changed form, of which at most eight are reported', () => {
+  it('is withheld in every changed form; at most eight forms are reported', () => {
     const { observe, reports } = build(approved);
     for (let form = 0; form < 1_000; form++) expect(observe(`Form ${form}`)).toBe('withhold');
     expect(reports).toHaveLength(8);
@@ -80,7 +80,7 @@ describe('a registered tool', () => {
     expect(drift.recordOf(tool)?.approvalStatus).toBe('approved');
   });
 
-  it('is approved again when its new form is approved, before the server lists it again', () => {
+  it('is approved again when its new form is approved, even before the server lists it again', () => {
     const { drift, observe, state } = build(approved);
     observe('Finds all.');
     state.published = { ...approved, approvedSurfaceHash: hashOf('Finds all.') };
@@ -90,7 +90,7 @@ describe('a registered tool', () => {
   it.each([
     ['that cannot be read', { inputSchema: 'none' }],
     ['that is longer than a report', { inputSchema: { enum: ['x'.repeat(40_000)] } }],
-  ])('is withheld in a form %s, and the report omits the form', (_what, more) => {
+  ])('is withheld in a form %s, and the report does not contain the form', (_what, more) => {
     const { observe, reports } = build(approved);
     expect(observe('Finds.', more)).toBe('withhold');
     expect(reports).toMatchObject([{ kind: 'drifted', surface: undefined }]);
@@ -129,7 +129,7 @@ describe('an unregistered tool', () => {
     ]);
   });
 
-  it('is evicted from memory if its server lists too many tools, and the tools of other servers are kept', () => {
+  it('is evicted from memory if its server lists too many tools; the tools of other servers are kept', () => {
     const { drift } = build(undefined);
     const outputSchema = { type: 'object' };
     drift.observe({ tool: 'mcp.good.report', definition: { name: 'report', outputSchema } });

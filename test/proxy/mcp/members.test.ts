@@ -20,9 +20,7 @@ const server = new RecogniseServer([payments]);
 beforeAll(() => server.open());
 afterAll(() => server.close());
 
-/**
- * The object shapes that a schema of either SDK describes, with all wrappers and unions resolved.
- */
+/** Returns the object shapes that a schema of either SDK describes. It resolves all wrappers and unions. */
 function shapesOf(schema: unknown): Readonly<Record<string, unknown>>[] {
   const { shape, options, unwrap } = schema as {
     readonly shape?: Readonly<Record<string, unknown>>;
@@ -62,7 +60,7 @@ requests.set('vendor/own', new Set(['_meta']));
 const notifications = methodsOf(sdk.ClientNotificationSchema, core.ClientNotificationSchema);
 const results = [sdk.ClientResultSchema, core.ClientResultSchema].flatMap(shapesOf);
 
-/** For each member, two values that could mean two different actions. */
+/** For each member, two values that could change the meaning of the action. */
 const samples: Readonly<Record<string, readonly [JsonValue, JsonValue]>> = {
   _meta: [{ 'vendor/account': 'a' }, { 'vendor/account': 'b' }],
   name: ['one', 'two'],
@@ -86,7 +84,7 @@ const requestOf = (method: string, params: JsonObject) => ({
 const responseOf = (result: JsonObject) => ({ jsonrpc: '2.0', id: 1, result });
 
 /**
- * The digest of the action, to which an approval is bound; undefined for a message that is
+ * Returns the digest of the action, to which an approval is bound. It is undefined for a message that is
  * forwarded without a decision.
  */
 function identityOf(seen: Seen): string | undefined {
@@ -102,7 +100,7 @@ function forwarded(seen: Seen): unknown {
   return { body: String(body), headers };
 }
 
-/** Whether policies and approvals treat two messages that differ in one member as the same. */
+/** Reports whether policies and approvals treat two messages, which differ in one member, as the same. */
 async function isUnjudged(one: object, other: object): Promise<boolean> {
   const seen = [await send(one), await send(other)] as const;
   const [first, second] = seen.map(identityOf);
@@ -180,7 +178,7 @@ describe('a member of a message', () => {
 });
 
 /**
- * For each member of `_meta`, two values in the form that is forwarded unjudged and one value in
+ * For each member of `_meta`: two values in the form that is forwarded without a decision, and one value in
  * another form.
  */
 const metaSamples: Readonly<Record<string, readonly [JsonValue, JsonValue, JsonValue]>> = {
@@ -202,7 +200,7 @@ describe('a member of _meta', () => {
   const call = (meta: JsonObject) => requestOf('tools/call', { _meta: meta });
 
   it.each(Object.keys(unjudgedMeta))(
-    'is excluded from the action digest in its defined form only: %s',
+    'is excluded from the action digest only in its defined form: %s',
     async (name) => {
       expect(unjudgedMeta[name]?.because).not.toBe('');
       // The version cannot differ alone, because it must equal the header.
@@ -279,7 +277,7 @@ describe('MCP message parameters other than the arguments', () => {
     },
   );
 
-  it('are absent for a call without such parameters, so that the digest of the call does not change', async () => {
+  it('are absent for a call without such parameters, which therefore keeps its digest', async () => {
     const seen = await send(requestOf('tools/call', { _meta: { progressToken: 5 } }));
     expect(seen).toMatchObject({ kind: 'action', mcp: undefined });
   });

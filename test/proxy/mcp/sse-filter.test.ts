@@ -9,7 +9,7 @@ const events = [
   ['retry: 3', 'data: {"c":3}'],
 ];
 
-/** The events as a stream, with the line ends from `ends` used in turn. */
+/** Returns the events as a stream that uses the line ends from `ends` in turn. */
 function stream(ends: readonly string[]): Buffer {
   let line = 0;
   const end = () => ends[line++ % ends.length] ?? '\n';
@@ -26,8 +26,8 @@ const streams: [string, Buffer][] = [
 ];
 
 /**
- * Number of these bytes that belong to complete events, as WHATWG HTML, section 9.2.5, defines
- * them: an event ends with an empty line.
+ * Returns how many of these bytes belong to complete events. An event ends with an empty line (WHATWG HTML,
+ * section 9.2.5).
  */
 function completeBytes(prefix: Buffer): number {
   const text = prefix.toString('latin1');
@@ -77,7 +77,7 @@ describe('an event stream', () => {
     },
   );
 
-  it('has one empty line after each event that the filter rewrites', () => {
+  it('ends each event that the filter rewrites with one empty line', () => {
     const filter = new SseFilter(() => Buffer.from('{"x":1}'), 1 << 20);
     const bytes = Buffer.from('data: {"a":1}\r\n\r\ndata: {"b":1}\r\n\r\n');
     const out = Array.from(bytes, (byte) => filter.push(Buffer.of(byte)));

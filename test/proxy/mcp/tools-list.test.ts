@@ -65,7 +65,7 @@ describe('a tools/list response in JSON', () => {
     ).toEqual(answer([good]));
   });
 
-  it('contains at most the first of two tools with the same name, and the second is not reported to the observer', () => {
+  it('contains at most the first of two tools with the same name; the second is not reported to the observer', () => {
     const { filter, seen } = filterFor();
     const changed = { ...good, description: 'changed' };
     for (const [tools, kept] of [
@@ -78,7 +78,7 @@ describe('a tools/list response in JSON', () => {
     expect(seen).toHaveLength(2);
   });
 
-  it('is filtered inside a batch, too', () => {
+  it('is also filtered inside a batch', () => {
     expect(whole([answer([evil]), { jsonrpc: '2.0', id: 2, result: {} }])).toEqual([
       answer([]),
       { jsonrpc: '2.0', id: 2, result: {} },
@@ -187,13 +187,13 @@ describe('a tools/list response in an event stream', () => {
     );
   });
 
-  it('is ended if an event is longer than the limit, complete or not', () => {
+  it('is ended if an event is longer than the limit, whether complete or not', () => {
     expect(streamed(`data: ${'x'.repeat(100)}`, 10, 64)).toContain('<cut>');
     expect(streamed(`data: "${'x'.repeat(100)}"\n\n`, 10_000, 64)).toBe('<cut>');
     expect(streamed(`data: "x"\n\n${'data: "y"\n\n'.repeat(50)}`, 10_000, 64)).not.toContain('cut');
   });
 
-  it('is forwarded without an event that is incomplete at the end of the stream', () => {
+  it('is forwarded without the incomplete event at the end of the stream', () => {
     expect(streamed(`data: {"a":1}\n\n${data(answer([evil]))}\n`)).toBe('data: {"a":1}\n\n');
   });
 

@@ -117,7 +117,7 @@ describe('a bound call', () => {
     await other.close();
   });
 
-  it('is accepted with a body of exactly the limit, and refused with one byte more', async () => {
+  it('is accepted if its body has exactly the size of the limit, and refused if it has one byte more', async () => {
     const limited = new RecogniseServer([refund], {
       limits: { ...limitsByDefault, bodyBytesMax: 32 },
     });
@@ -193,7 +193,7 @@ describe('a bound call', () => {
     });
     const action = expectAction(await server.send(request));
     expect(action.tool).toBe(binding.tool);
-    // JSON prints minus zero as zero.
+    // In JSON, minus zero is written as zero.
     expect(action.args).toEqual(JSON.parse(JSON.stringify(args)));
     expect(action.build(action.args)).toMatchObject({ path: built.path, body: built.body });
   }
@@ -227,7 +227,7 @@ describe('a bound call', () => {
 describe('a call on a host without bindings', () => {
   const where = { scheme: 'https', host: 'www.example.org', port: 443 } as const;
 
-  it('is the tool http.<method>.<host> on its path, with scheme, query and a non-default port as arguments', async () => {
+  it('has the tool http.<method>.<host>, its path as resource, and scheme, query and a non-default port as arguments', async () => {
     const plain = expectAction(await server.send(raw({ target: '/a/b' }), where));
     expect(plain).toMatchObject({ tool: 'http.get.www.example.org', resource: '/a/b' });
     expect(plain.args).toEqual({ scheme: 'https' });
@@ -254,7 +254,7 @@ describe('a call on a host without bindings', () => {
     );
   });
 
-  it('is sent with its body unread, and without hop-by-hop, forwarding and Sallyport headers', async () => {
+  it('is sent with an uninspected body, and without hop-by-hop, forwarding and Sallyport headers', async () => {
     const action = expectAction(
       await server.send(
         raw({
@@ -342,7 +342,7 @@ describe('a call on a host without bindings', () => {
     expect(seen.args).toEqual({ scheme: 'https', query });
   });
 
-  it('is sent with a query that a human modified, and refused with an invalid one', async () => {
+  it('is sent with a query that a human modified, but refused if this query is invalid', async () => {
     const action = expectAction(await server.send(raw({ target: '/a?b=1' }), where));
     const { scheme = '' } = action.args;
     expect(action.build({ scheme, query: 'b=2' }).path).toBe('/a?b=2');

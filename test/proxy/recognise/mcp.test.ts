@@ -36,7 +36,7 @@ function expectPass(seen: Seen) {
 }
 
 describe('tools/call', () => {
-  it('is recognised as mcp.<binding>.<tool> with its arguments, and the tool as resource', async () => {
+  it('is recognised as mcp.<binding>.<tool> with its arguments, and with the tool as its resource', async () => {
     const message = request(
       'tools/call',
       { name: 'refund.create', arguments: { amount: 900 } },
@@ -67,7 +67,7 @@ describe('tools/call', () => {
     });
   });
 
-  it('is rebuilt: members that the protocol defines are forwarded, others are dropped', async () => {
+  it('is rebuilt: members that the protocol defines are forwarded, and other members are dropped', async () => {
     const further = {
       _meta: { progressToken: 1 },
       task: { ttl: 60000 },
@@ -119,14 +119,14 @@ describe('tools/call', () => {
     expect(await call('other')).toMatchObject({ form: { hasOutputSchema: false } });
   });
 
-  it('is recognised with the arguments that it was built from, for any arguments', async () => {
+  it('is recognised with the arguments that it was built from, whatever they are', async () => {
     const args = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 4 }));
     await fc.assert(
       fc.asyncProperty(args, async (each) => {
         const seen = await send(request('tools/call', { name: 'x', arguments: each }));
         if (codeOf(seen) !== 'action') {
           const codes = ['args.ambiguous', 'args.number_unsafe', 'args.encoding_invalid'];
-          // `__proto__` is refused as the name of an argument.
+          // An argument with the name `__proto__` is refused.
           const isNamedProto = JSON.stringify(each).includes('"__proto__"');
           expect(isNamedProto ? [...codes, 'args.schema_invalid'] : codes).toContain(codeOf(seen));
           return;
@@ -295,7 +295,7 @@ describe('a method that is neither tools/call nor forwarded without a decision',
     expect(codeOf(seen)).toBe('mcp.malformed');
   });
 
-  it('has an action name that no tool name can produce', async () => {
+  it('has an action name that cannot be the name of any tool', async () => {
     for (const name of ['a', 'a/b', 'a.b', 'resources/read', 'x/y.z']) {
       const action = expectAction(await send(request('tools/call', { name })));
       expect(action.tool).toBe(`mcp.payments.${name}`);

@@ -12,19 +12,19 @@ import type { ResponseFilter } from '../../../shared/upstream/response-filter.ts
 
 interface MiniProxyOptions {
   readonly upstreamPort: number;
-  /** Returns the reason code if the action is to be refused. */
+  /** Returns the reason code of a refusal, or undefined to allow the action. */
   readonly judge: (action: RecognisedAction) => string | undefined;
   readonly observe: (tool: ListedTool) => 'keep' | 'withhold';
   readonly toolHasOutputSchema: (tool: string) => boolean;
 }
 
 /**
- * Recognition, refusals and the tool-list filter in front of one MCP server, to test them with real
+ * Puts recognition, refusals and the tool-list filter in front of one MCP server, to test them with real
  * clients. Ingress, decisions and forwarding have their own tests.
  */
 export class MiniProxy {
   readonly #server: Server;
-  /** Log of forwarded messages and judged actions, in order. */
+  /** The forwarded messages and judged actions, in order. */
   readonly log: string[] = [];
 
   constructor(options: MiniProxyOptions) {
@@ -80,7 +80,7 @@ export class MiniProxy {
 
 function forward(outgoing: Outgoing, res: ServerResponse, filter?: ResponseFilter): void {
   const { host, port, method, path, headers, body } = outgoing;
-  // Node treats a flat list as the complete head, including Host, so an object is passed.
+  // Node treats a flat list of headers as the complete head, including Host, so an object is passed.
   const pairs = Array.from({ length: headers.length / 2 }, (_, index) => [
     headers[2 * index] ?? '',
     headers[2 * index + 1] ?? '',

@@ -12,7 +12,7 @@ import type { Binding } from '../../../shared/binding/binding.ts';
 import { compileBindings } from '../../../shared/binding/match.ts';
 import type { Outgoing } from '../../../shared/upstream/outgoing.ts';
 
-/** The recognition of one raw request; `unparsed` if Node's own parser refused the request. */
+/** The result of recognising one raw request, or `unparsed` if Node's parser refused the request. */
 export type Seen = Recognition | 'unparsed';
 
 interface Where {
@@ -94,13 +94,13 @@ export function expectAction(seen: Seen): RecognisedAction {
   return seen;
 }
 
-/** The code of a refusal; for any other result, its kind. */
+/** Returns the code of a refusal, or the kind of any other result. */
 export function codeOf(seen: Seen): string {
   if (seen === 'unparsed') return 'unparsed';
   return seen.kind === 'refusal' ? seen.code : seen.kind;
 }
 
-/** An outgoing request in a form that tests can compare. */
+/** Returns an outgoing request in a form that tests can compare. */
 export function written(outgoing: Outgoing): unknown {
   const { body, ...rest } = outgoing;
   return { ...rest, body: Buffer.isBuffer(body) ? body.toString('utf8') : body };

@@ -32,7 +32,7 @@ it('the denial throttle admits a burst, then denials at the configured rate', ()
   expect(throttle.total).toBe(293);
 });
 
-it('the denial throttle counts the denials that it did not admit by reason, and reports the counts once', async () => {
+it('the denial throttle counts by reason the denials that it did not admit, and reports the counts once', async () => {
   const { throttle, summaries } = throttleOf({ burst: 1 });
   for (const reason of ['a', 'a', 'b', 'a', 'a']) throttle.admit(reason);
   await throttle.close();
@@ -59,7 +59,7 @@ it('the denial throttle keeps the counts of a summary that could not be recorded
   ]);
 });
 
-it('the denial throttle counts reasons beyond the first 64 together', async () => {
+it('the denial throttle counts all reasons after the first 64 together', async () => {
   const { throttle, summaries } = throttleOf({ burst: 1 });
   for (let reason = 0; reason <= 100; reason++) throttle.admit(`reason.${reason}`);
   await throttle.close();

@@ -13,7 +13,8 @@ import { startRedis, type TestRedis } from '../../support/programs/redis.ts';
 import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 
 /**
- * A real Redis to which an attacker can write. Tests what the sidecar must not trust the bus for.
+ * These tests check that the sidecar does not trust the bus. They use a real Redis to which an attacker can
+ * write.
  */
 let redis: TestRedis;
 let attacker: Redis;
@@ -60,7 +61,7 @@ afterEach(async () => {
   await bus.close();
 });
 
-/** Writes a text to the bus as a change, and waits until the replica has processed it. */
+/** Publishes a text on the bus as a change, and waits until the replica has processed it. */
 async function plant(name: string, token: string): Promise<void> {
   const refusedBefore = replica.refused;
   await bus.publish('acme', name, token);
@@ -119,7 +120,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('sections that arrive out of order leave the newest one active', async () => {
+  it('after sections arrived out of order, the newest one is active', async () => {
     const versions = [1, 2, 3, 4].map(() => tenant.sign('kill_switches', disarmed));
     const newest = tenant.sign('kill_switches', armed);
     await tenant.put('kill_switches', newest);
@@ -128,7 +129,7 @@ describe('on a bus that an attacker writes to', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('validly signed content that differs but reuses the current version number is ignored', async () => {
+  it('signed content that differs from the current section but reuses its version number is ignored', async () => {
     await publishAndAwait(armed);
     tenant.versions.set('kill_switches', (tenant.versions.get('kill_switches') ?? 0) - 1);
     await plant('kill_switches', tenant.sign('kill_switches', disarmed));
@@ -180,7 +181,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('a heartbeat from the future does not keep the replica fresh for longer than any other heartbeat', async () => {
+  it('a heartbeat from the future keeps the replica fresh for no longer than any other heartbeat', async () => {
     await tenant.beat({ time: clock.now() + 86_400_000 });
     await tenant.beat();
     expectStaleLater();
@@ -242,7 +243,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('the section of another sidecar under this sidecar’s name gives no lease', async () => {
+  it('another sidecar’s section under the name of this sidecar gives no lease', async () => {
     const foreign = tenant.signOwn({ lease: tenant.lease({ sidecar: 'sc_2' }) }, 'sc_2');
     await plant(sidecarSection(sidecarId), foreign);
     expect(replica.nextUse()).toBeUndefined();
@@ -257,7 +258,7 @@ describe('on a bus that an attacker writes to', () => {
     await expectRecovery();
   });
 
-  it('the removal of an entry from the stream is noticed, and the change that this entry announced is loaded', async () => {
+  it('the removal of an entry from the stream is noticed, and the change that the entry announced is loaded', async () => {
     const { stream, section } = tenantKeys('acme');
     const token = tenant.sign('kill_switches', armed);
     await attacker.set(section('kill_switches'), token);
@@ -290,7 +291,7 @@ describe('on a bus that an attacker writes to', () => {
     await publishAndAwait(disarmed);
   });
 
-  it('older state restored into an emptied Redis is not loaded', async () => {
+  it('older state that is restored into an emptied Redis is not loaded', async () => {
     const old = new Map(tenant.tokens);
     const heartbeat = tenant.heartbeat();
     await publishAndAwait(armed);

@@ -26,7 +26,7 @@ const isBlocked = () =>
   blockingSwitch(replica.killSwitches, target, replica.clock.now()) !== undefined;
 
 describe('a step of the wall clock', () => {
-  it.each(steps)('%s does not end a kill switch early or late', async (_way, byMs) => {
+  it.each(steps)('%s ends a kill switch neither early nor late', async (_way, byMs) => {
     const expiresAtMs = stage.clock.now() + 60_000;
     await stage.tenant.publish('kill_switches', {
       killSwitches: [{ id: 'k', kind: 'block_tool', tool: 'pay.*', reason: 'stop', expiresAtMs }],

@@ -28,7 +28,7 @@ function world(first: HeldCredential[]) {
 }
 
 describe('Credentials', () => {
-  it('does not use a removed credential, even if the removal lowered the version', async () => {
+  it('does not use a removed credential, even if the removal caused a lower version', async () => {
     const { state, credentials } = world([credential('a', ['bank.example'])]);
     expect((await credentials.forCall('bank.pay', bankOn('bank.example')))?.id).toBe('a');
     state.held = [];

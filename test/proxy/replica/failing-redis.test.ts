@@ -12,8 +12,8 @@ import { startTcpHop, type TcpHop } from '../../support/programs/tcp-hop.ts';
 import { PublishedTenant, sidecarId } from '../../support/sidecar/published-tenant.ts';
 
 /**
- * A replica whose Redis, or the network in front of it, fails. The publisher has a separate
- * connection that works.
+ * The tests of a replica whose Redis, or the network in front of it, fails. The publisher has its own
+ * connection, which works.
  */
 let redis: TestRedis;
 let admin: Redis;
@@ -81,7 +81,7 @@ async function expectRecovery(by = tenant): Promise<void> {
 }
 
 describe('a replica', () => {
-  it('applies no message partially if its connection is cut, and applies every message eventually', async () => {
+  it('never applies a message partially if its connection is cut, and eventually applies every message', async () => {
     for (const bytes of [0, 1, 40, 300, 700, 1_500]) {
       hop.cutAfterBytes(bytes);
       await tenant.publish('kill_switches', armed);
@@ -92,7 +92,7 @@ describe('a replica', () => {
     await expectRecovery();
   });
 
-  it('tolerates a slow Redis, denies if Redis is too slow, and recovers', async () => {
+  it('tolerates a slow Redis, denies if Redis is too slow, and recovers afterwards', async () => {
     hop.delayMs = 300;
     await tenant.publish('kill_switches', armed);
     await until(() => replica.killSwitches.length === 1);
@@ -105,7 +105,7 @@ describe('a replica', () => {
     expect(replica.killSwitches).toEqual([]);
   });
 
-  it('denies within the staleness limit if Redis stops responding, and recovers', async () => {
+  it('denies within the staleness limit if Redis stops responding, and recovers afterwards', async () => {
     await admin.call('CLIENT', 'PAUSE', '2500', 'ALL');
     expectStaleLater();
     await until(() =>
@@ -118,7 +118,7 @@ describe('a replica', () => {
     expect(replica.killSwitches).toEqual(armed.killSwitches);
   });
 
-  it('keeps its state while Redis is full, denies within the staleness limit, and recovers with the missed changes', async () => {
+  it('keeps its state while Redis is full, denies within the staleness limit, and gets the missed changes afterwards', async () => {
     await admin.config('SET', 'maxmemory', '1');
     await expect(tenant.publish('kill_switches', armed)).rejects.toMatchObject({
       code: 'bus.unavailable',

@@ -29,7 +29,7 @@ describe('the freshness gauge', () => {
     expect(gauge.age()).toMatchObject({ fresh: false, reason: 'no heartbeat was seen' });
   });
 
-  it('is fresh from a heartbeat that lists exactly the held sections until the staleness limit', () => {
+  it('stays fresh until the staleness limit after a heartbeat that lists exactly the held sections', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -57,7 +57,7 @@ describe('the freshness gauge', () => {
     expect(gauge.age().fresh).toBe(false);
   });
 
-  it('counts the age from the last matching heartbeat during a mismatch', () => {
+  it('during a mismatch, counts the age from the last matching heartbeat', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -75,7 +75,7 @@ describe('the freshness gauge', () => {
     });
   });
 
-  it('counts the age from a heartbeat whose section arrives later', () => {
+  it('counts the age from a heartbeat even if its section arrives later', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     const newer = new Map(held).set('policies', { version: 2, digest: 'new' });
@@ -85,7 +85,7 @@ describe('the freshness gauge', () => {
     expect(gauge.age()).toEqual({ fresh: true, ageMs: 700 });
   });
 
-  it('ignores a heartbeat with a repeated or older sequence', () => {
+  it('ignores a heartbeat with the same or an older sequence number', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     expect(beat({ sequence: 5 })).toBe(true);
@@ -95,7 +95,7 @@ describe('the freshness gauge', () => {
     expect(gauge.age().ageMs).toBe(20_000);
   });
 
-  it('ignores a first heartbeat whose time is far from the own wall clock', () => {
+  it('ignores a first heartbeat whose time is far from the local wall clock', () => {
     for (const offMs of [-31_000, 31_000, -86_400_000]) {
       const clock = manualClock();
       const { gauge, beat } = gaugeAt(clock);
@@ -124,7 +124,7 @@ describe('the freshness gauge', () => {
     expect(gauge.age().ageMs).toBeGreaterThan(40_000);
   });
 
-  it('does not change the age if the own wall clock is set forward or back', () => {
+  it('does not change the age if the local wall clock is set forward or back', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -136,7 +136,7 @@ describe('the freshness gauge', () => {
     expect(gauge.age().ageMs).toBe(10_000);
   });
 
-  it('accepts new heartbeats after a step of the own wall clock', () => {
+  it('accepts new heartbeats after a step of the local wall clock', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     const publisherMs = clock.now();
@@ -160,7 +160,7 @@ describe('the freshness gauge', () => {
     }
   });
 
-  it('returns the publisher’s time for any setting of the own wall clock', () => {
+  it('returns the publisher’s time, whatever the setting of the local wall clock', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     let publisherMs = clock.now();
@@ -185,7 +185,7 @@ describe('the freshness gauge', () => {
     expect(Number.isInteger(gauge.now())).toBe(true);
   });
 
-  it('continues its time while heartbeats are delayed, and does not step back when they arrive', () => {
+  it('advances its time while heartbeats are delayed, and does not step back when they arrive', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     const startMs = clock.now();
@@ -195,7 +195,7 @@ describe('the freshness gauge', () => {
     expect(gauge.now()).toBe(startMs + 20_000);
   });
 
-  it('follows a step of the publisher’s clock, forward and back', () => {
+  it('follows a step of the publisher’s clock, whether forward or back', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();
@@ -207,7 +207,7 @@ describe('the freshness gauge', () => {
     expect(gauge.now()).toBe(clock.now());
   });
 
-  it('is not fresh for longer after a heartbeat from the future than after any other heartbeat', () => {
+  it('stays fresh no longer after a heartbeat from the future than after any other heartbeat', () => {
     const clock = manualClock();
     const { gauge, beat } = gaugeAt(clock);
     beat();

@@ -14,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => stage.end());
 
 describe('a lease', () => {
-  /** Opens a replica that receives its lease only after it was opened. */
+  /** Opens a replica, and only then sends it its lease. */
   async function openWithLease(token: string): Promise<Replica> {
     await stage.tenant.publishAll();
     const replica = await stage.open();
@@ -23,7 +23,7 @@ describe('a lease', () => {
     return replica;
   }
 
-  it('gives out each use number once, in order, as a separate passport', async () => {
+  it('gives out each use number once and in order, each as a separate passport', async () => {
     const replica = await openWithLease(stage.tenant.lease());
     const uses = Array.from({ length: 1_000 }, () => replica.nextUse());
     const jtis = uses.map((use) => use?.claims.jti ?? '');
@@ -52,7 +52,7 @@ describe('a lease', () => {
     expect(replica.nextUse()).toBeUndefined();
   });
 
-  it('is replaced by the next lease, and not used again if it is published again', async () => {
+  it('is replaced by the next lease, and is not used again even if it is published again', async () => {
     const first = stage.tenant.lease();
     const replica = await openWithLease(first);
     replica.nextUse();
@@ -72,7 +72,7 @@ describe('a lease', () => {
     expect(then).toBe(after?.replace(/0$/, '1'));
   });
 
-  it('continues its use numbers if its section is published again', async () => {
+  it('continues with the next use number if its section is published again', async () => {
     const lease = stage.tenant.lease();
     const replica = await openWithLease(lease);
     replica.nextUse();
@@ -81,7 +81,7 @@ describe('a lease', () => {
     expect(replica.nextUse()?.claims.jti.endsWith('.1')).toBe(true);
   });
 
-  it('that existed before this process is not used, and a new one is requested', async () => {
+  it('that was issued before this process started is not used, and a new lease is requested', async () => {
     await stage.tenant.publishAll();
     await stage.tenant.publishOwn({ lease: stage.tenant.lease() });
     const asked: string[] = [];
@@ -94,7 +94,7 @@ describe('a lease', () => {
     await until(() => replica.nextUse() !== undefined);
   });
 
-  it('that existed before this process is not used, even if its key arrives later', async () => {
+  it('that was issued before this process started is not used, even if its key arrives later', async () => {
     for (const name of tenantSections) if (name !== 'keys') await stage.tenant.publish(name);
     await stage.tenant.publishOwn({ lease: stage.tenant.lease() });
     const replica = await stage.open();
@@ -142,7 +142,7 @@ describe('a lease', () => {
     expect(replica.refused).toBe(1);
   });
 
-  it('is no longer used after the sidecar’s section omits it', async () => {
+  it('is no longer used once the sidecar’s section omits it', async () => {
     const replica = await openWithLease(stage.tenant.lease());
     expect(replica.nextUse()).toBeDefined();
     await stage.tenant.publishOwn({ approvals: [pending] });

@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.end());
 
-it('an opened approval is pending until the bus delivers it, and then has the delivered status', async () => {
+it('an opened approval is pending until the bus delivers it; afterwards it has the delivered status', async () => {
   const replica = await stage.open();
   const opened = new OpenedApprovals(replica, sidecarId);
   expect(opened.standing(7)).toBeUndefined();
@@ -22,7 +22,7 @@ it('an opened approval is pending until the bus delivers it, and then has the de
   await until(() => opened.standing(7)?.status === 'denied');
 });
 
-it('an approval that the bus delivered and removed is not reported as pending again', async () => {
+it('an approval is not reported as pending again after the bus delivered and removed it', async () => {
   const replica = await stage.open();
   const opened = new OpenedApprovals(replica, sidecarId);
   opened.add({ id: 7, expiresAtMs: 5 });

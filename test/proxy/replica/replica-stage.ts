@@ -17,7 +17,7 @@ export interface ReplicaStage {
   readonly tenant: PublishedTenant;
   readonly folder: string;
   open(change?: Partial<Parameters<typeof openReplica>[0]>): Promise<Replica>;
-  /** Closes a replica before the test ends, as a restart does. */
+  /** Closes a replica before the end of the test, as a restart does. */
   close(replica: Replica): Promise<void>;
   end(): Promise<void>;
 }

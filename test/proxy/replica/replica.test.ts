@@ -62,7 +62,7 @@ describe('a replica', () => {
     expect(replica.versions()).toMatchObject({ policies: 1, tools: 1 });
   });
 
-  it('applies changes as they arrive and notifies the listeners of that section', async () => {
+  it('applies each change as it arrives, and notifies the listeners of the changed section', async () => {
     await stage.tenant.publishAll();
     const replica = await stage.open();
     const told: string[] = [];
@@ -89,7 +89,7 @@ describe('a replica', () => {
     await until(() => told === 1);
   });
 
-  it('refuses decisions when it is too old in enforce and strict, but not in monitor and warn', async () => {
+  it('that is too old refuses decisions in modes enforce and strict, but not in modes monitor and warn', async () => {
     for (const mode of ['monitor', 'warn', 'enforce', 'strict'] as const) {
       await stage.tenant.publish('tenant', { id: 'acme', name: 'Acme', mode });
       await stage.tenant.publishAll();
@@ -105,7 +105,7 @@ describe('a replica', () => {
     }
   });
 
-  it('refuses decisions when it is too old and a kill switch forces a stricter mode', async () => {
+  it('that is too old refuses decisions if a kill switch forces a stricter mode', async () => {
     stage.tenant.bodies.tenant = { id: 'acme', name: 'Acme', mode: 'monitor' };
     stage.tenant.bodies.kill_switches = {
       killSwitches: [{ id: 'k', kind: 'force_mode', mode: 'enforce', reason: 'incident' }],
@@ -198,14 +198,14 @@ describe('approvals of this sidecar', () => {
     expect(replica.approvalByHash('sha256:x')).toBeUndefined();
   });
 
-  it('are found by the requested and by the modified action', async () => {
+  it('are found by the digest of the requested action and by that of the modified action', async () => {
     const modified = { ...granted, status: 'modified', effectiveDigest: 'sha256:m' } as const;
     const replica = await openWith(modified);
     expect(replica.approvalFor('sha256:a')?.id).toBe(8);
     expect(replica.approvalFor('sha256:m')?.id).toBe(8);
   });
 
-  it('are searched for a usable grant first, and for pending and denied approvals after that', async () => {
+  it('are searched for a usable grant first, and then for pending and denied approvals', async () => {
     const replica = await openWith(
       granted,
       { ...pending, id: 9 },

@@ -14,7 +14,7 @@ let thief: PublishedTenant;
 beforeEach(async () => {
   stage = await replicaStage();
   await stage.tenant.publishAll();
-  // An attacker who has the former section key and can write to the bus.
+  // An attacker who has the former section key and writes to the bus.
   thief = new PublishedTenant(stage.bus, stage.clock);
   Object.assign(thief, { key: stage.tenant.key });
 });
@@ -47,7 +47,7 @@ async function follow(
   });
   replica.onUnknownSigner(() => keys.follow());
   /**
-   * Rotates as the control plane does: the former key names the new key, which signs all sections
+   * Rotates the key as the control plane does: the former key names the new key, which signs all sections
    * again.
    */
   const rotate = async () => {
@@ -86,7 +86,7 @@ describe('the keys of sections', () => {
     expect(woken.state.pinned).toEqual([last.kid]);
   });
 
-  it('are distrusted after a rotation, both for new sections and for versions that they signed before the rotation', async () => {
+  it('are distrusted after a rotation, even for versions that they signed before the rotation', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     thief.versions.set('kill_switches', Number.MAX_SAFE_INTEGER - 3);
@@ -105,7 +105,7 @@ describe('the keys of sections', () => {
     expect(state.pinned).toHaveLength(1);
   });
 
-  it('cannot be replaced by the thief of a key, because the control plane does not confirm the successor key', async () => {
+  it('cannot be replaced by a thief of a key, because the control plane does not confirm the thief’s successor key', async () => {
     const replica = await stage.open();
     const { state } = await follow(replica);
     const own = generateSigningKey();
@@ -142,7 +142,7 @@ describe('the keys of sections', () => {
     expect(state.asked).toBe(1);
   });
 
-  it('do not make a lease from before this process usable when they change', async () => {
+  it('do not make an earlier process’s lease usable when they change', async () => {
     const old = stage.tenant.lease();
     const { publicJwk } = stage.tenant.key;
     Object.assign(stage.tenant, { key: generateSigningKey() });
@@ -160,7 +160,7 @@ describe('the keys of sections', () => {
     await until(() => replica.nextUse() !== undefined);
   });
 
-  it('leave the lease in use unchanged when they change', async () => {
+  it('do not affect the lease in use when they change', async () => {
     const replica = await stage.open();
     const { state, rotate } = await follow(replica);
     const lease = stage.tenant.lease();

@@ -14,7 +14,7 @@ afterEach(() => stage.end());
 describe('a snapshot on disk', () => {
   const path = () => join(stage.folder, 'snapshot.json');
 
-  it('lets a restarted sidecar decide without the bus, with the age of the stored state', async () => {
+  it('lets a restarted sidecar decide without the bus; the age is that of the stored state', async () => {
     stage.tenant.bodies.policies = { policies: [published] };
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
@@ -27,7 +27,7 @@ describe('a snapshot on disk', () => {
     expect(replica.freshness().fresh).toBe(false);
   });
 
-  it('does not let a sidecar decide after a downtime above the staleness limit', async () => {
+  it('does not let a sidecar decide after it was down for longer than the staleness limit', async () => {
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
     await stage.bus.close();
@@ -45,7 +45,7 @@ describe('a snapshot on disk', () => {
     expect((await stat(path())).mode & 0o777).toBe(0o600);
   });
 
-  it('rejects older sections and heartbeats on the bus after a restart', async () => {
+  it('makes a restarted sidecar reject older sections and heartbeats on the bus', async () => {
     await stage.tenant.publish('policies', { policies: [] });
     const before = { policies: stage.tenant.tokens.get('policies') ?? '', heartbeat: '' };
     await stage.tenant.publishAll();
@@ -97,7 +97,7 @@ describe('a snapshot on disk', () => {
     );
   });
 
-  it('that is an older copy keeps its age, and is replaced by the sections on the bus', async () => {
+  it('keeps its age if it is an older copy, and is replaced by the sections on the bus', async () => {
     await stage.tenant.publishAll();
     await stage.close(await stage.open({ snapshotFile: path() }));
     const earlier = await readFile(path(), 'utf8');

@@ -19,7 +19,7 @@ function stage() {
   return { clock, counter, told, calls };
 }
 
-it('usage at other sidecars is unknown before the first response and when the last response is too old', () => {
+it('usage at other sidecars is unknown before the first response, and once the last response is too old', () => {
   const { clock, counter, told, calls } = stage();
   counter.count('pay', {});
   expect(calls()).toBeUndefined();
@@ -33,7 +33,7 @@ it('usage at other sidecars is unknown before the first response and when the la
   expect(calls()).toBe(4);
 });
 
-it('a response replaces the earlier totals, and the same response twice changes nothing', () => {
+it('a response replaces the earlier totals, and the same response again changes nothing', () => {
   const { counter, told, calls } = stage();
   told(1, 0, 3);
   told(2, 1, 5);
@@ -44,7 +44,7 @@ it('a response replaces the earlier totals, and the same response twice changes 
   expect(calls()).toBe(0);
 });
 
-it('usage at other sidecars is unknown while polling is stopped, and own counts are kept', async () => {
+it('usage at other sidecars is unknown while polling is stopped, but the sidecar’s own counts are kept', async () => {
   const { counter, told, calls } = stage();
   counter.count('pay', {});
   told(1, 0, 1);

@@ -7,12 +7,9 @@ describe('Sallyport’s own ports', () => {
     ['http://127.0.0.1:8080', 'redis://:secret@127.0.0.1:6380/0', [8080, 6380]],
     ['https://gateway.example', 'rediss://redis.example', [443, 6379]],
     ['http://gateway.example', undefined, [80]],
-  ])(
-    'are the ports of the control plane and of Redis: %s %s',
-    (controlPlaneUrl, redisUrl, ports) => {
-      expect(ownPorts({ controlPlaneUrl, redisUrl })).toEqual(ports);
-    },
-  );
+  ])('are those of the control plane and of Redis: %s %s', (controlPlaneUrl, redisUrl, ports) => {
+    expect(ownPorts({ controlPlaneUrl, redisUrl })).toEqual(ports);
+  });
 
   it('on this machine are refused as upstreams, even if loopback addresses are allowed', () => {
     const redisUrl = 'redis://localhost:6380';

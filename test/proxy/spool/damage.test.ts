@@ -45,7 +45,7 @@ const record = (n: number, paddingBytes = 0): SpoolRecord => ({
 const ids = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => `ev_${from + index}`);
 
-/** Accepts batches as the control plane does: complete, correctly linked and correctly numbered. */
+/** Accepts batches as the control plane does: if they are complete, and correctly linked and numbered. */
 function drain(spool: Spool): { sent: string[]; gaps: number[] } {
   const sent: string[] = [];
   const gaps: number[] = [];
@@ -77,13 +77,13 @@ const segmentFiles = () =>
     .map((name) => join(folder, name));
 
 describe('the spool hands out every record in order', () => {
-  it('when records are so large that a batch ends within a segment, and more segments follow', async () => {
+  it('if records are so large that a batch ends within a segment and more segments follow', async () => {
     const spool = open();
     await write(spool, 1, 1000, 20_000);
     expect(drain(spool)).toEqual({ sent: ids(1, 1000), gaps: [] });
   });
 
-  it('when it is opened again after megabytes of a segment were acknowledged', async () => {
+  it('if it is opened again after megabytes of a segment were acknowledged', async () => {
     const first = open();
     await write(first, 1, 350, 20_000);
     while (first.acked.record < 300) first.acknowledge(first.pending(50, 3 * 1024 ** 2).last);
@@ -136,7 +136,7 @@ describe('a damaged spool', () => {
     expect(drain(open()).sent).toEqual(ids(1, 3));
   });
 
-  it('uploads all records except a changed one, reports the gap, and keeps the file', async () => {
+  it('uploads all records except for a changed one, reports the gap, and keeps the file', async () => {
     const spool = open();
     await write(spool, 1, 10);
     const [file = ''] = segmentFiles();
@@ -157,7 +157,7 @@ describe('a damaged spool', () => {
     expect(drain(spool).sent).toEqual(ids(6, 7));
   });
 
-  it('does not upload a changed last record, and continues', async () => {
+  it('does not upload the last record if it was changed, and continues', async () => {
     const spool = open();
     await write(spool, 1, 3);
     const [file = ''] = segmentFiles();
@@ -167,7 +167,7 @@ describe('a damaged spool', () => {
     expect(drain(spool).sent).toEqual(ids(4, 5));
   });
 
-  it('uploads later segments if a line break is missing', async () => {
+  it('uploads the later segments even if a line break is missing', async () => {
     const first = open({ segmentBytesMax: 500 });
     await write(first, 1, 20);
     const [file = ''] = segmentFiles();

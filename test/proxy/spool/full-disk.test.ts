@@ -71,7 +71,7 @@ function drain(spool: Spool): string[] {
 }
 
 describe.each([false, true])('a spool on a full disk (fsync %s)', (fsync) => {
-  it('refuses new records, logs the failure, keeps accepted records, and continues when there is space', async () => {
+  it('refuses new records, logs the failure, keeps accepted records, and continues once there is space', async () => {
     const spool = open({ fsync });
     await write(spool, 1, 5);
     disk.fill();
@@ -97,7 +97,7 @@ describe.each([false, true])('a spool on a full disk (fsync %s)', (fsync) => {
     expect(logged).not.toContain('the evidence spool is damaged');
   });
 
-  it('keeps none of several records that are written together if not all of them fit', async () => {
+  it('keeps none of the records that are written together if not all of them fit', async () => {
     const spool = open({ fsync });
     await write(spool, 1, 1);
     disk.fill(2 * 4096);
@@ -111,7 +111,7 @@ describe.each([false, true])('a spool on a full disk (fsync %s)', (fsync) => {
 });
 
 describe('a disk that is full while records are acknowledged', () => {
-  it('is freed by removing sealed segments; records whose position was not stored are uploaded again', async () => {
+  it('is freed by removing sealed segments; records whose acknowledgement was not stored are uploaded again', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 100);
     disk.fill();
@@ -124,7 +124,7 @@ describe('a disk that is full while records are acknowledged', () => {
 });
 
 describe('a spool that cannot create files', () => {
-  it('refuses records when its segment is full, and continues when it can create the next one', async () => {
+  it('refuses records when its segment is full, and continues once it can create the next segment', async () => {
     const spool = open({ segmentBytesMax: 2_000 });
     await write(spool, 1, 2);
     disk.takeInodes();

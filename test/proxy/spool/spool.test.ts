@@ -83,7 +83,7 @@ describe('Spool', () => {
     );
   });
 
-  it('drops a line that a crash left incomplete, and keeps all earlier records', async () => {
+  it('drops a line that a crash left incomplete, but keeps all earlier records', async () => {
     const first = open();
     await Promise.all(range(3).map((n) => first.append(record(n))));
     const segment = segmentsIn(folder)[0];
@@ -113,12 +113,12 @@ describe('Spool', () => {
     await spool.append(record(3));
     const { after, lines } = spool.pending(10, 1e6);
     expect(idsOf(lines)).toEqual(['ev_3']);
-    // The records that were lost with the file leave a gap in the numbers.
+    // The lost records leave a gap in the numbers.
     expect(after.record).toBe(1);
     expect(spool.acked.record).toBe(0);
   });
 
-  it('still hands out records in memory if its folder was removed', async () => {
+  it('still hands out the records in memory if its folder was removed', async () => {
     const spool = open();
     await spool.append(record(1));
     fs.rmSync(folder, { recursive: true });
@@ -139,7 +139,7 @@ describe('Spool', () => {
     expect(drain(spool)).toEqual(['ev_1', 'ev_5']);
   });
 
-  it('resolves an append with fsync only after the disk has the record', async () => {
+  it('with fsync, resolves an append only after the disk has the record', async () => {
     const spool = open({ fsync: true });
     await Promise.all(range(10).map((n) => spool.append(record(n))));
     expect(drain(spool)).toHaveLength(10);

@@ -41,7 +41,7 @@ const record = (n: number): SpoolRecord => ({
   },
 });
 
-/** Does what the control plane does with an upload: verifies signature and links, then seals. */
+/** Handles an upload as the control plane does: verifies signature and links, and then seals. */
 function ledger() {
   const sealed: string[] = [];
   return {
@@ -109,7 +109,7 @@ describe('Uploader', () => {
     expect(tries).toBeGreaterThan(2);
   });
 
-  it('continues after the records that the control plane has already sealed', async () => {
+  it('skips the records that the control plane has already sealed', async () => {
     const { sealed, seal } = ledger();
     let first = true;
     const uploader = start(async (segment, records) => {

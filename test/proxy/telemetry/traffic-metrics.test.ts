@@ -20,8 +20,8 @@ it('traffic metrics count calls by outcome, and have no other label', async () =
   expect(text).toContain('sallyport_response_bytes_total 15');
   expect(text).toContain('sallyport_upstream_seconds_count 3');
   expect(text).toContain('sallyport_connections 3');
-  // The page is read twice, because a counter that is copied from elsewhere must not grow with each
-  // read.
+  // The page is read twice, because reading it must not increase a counter that is copied from another
+  // source.
   expect(await registry.metrics()).toContain('sallyport_leaves_minted_total 7');
   expect(text).toContain('sallyport_authority_not_after_seconds 1800000000');
   expect(text).toContain('process_resident_memory_bytes');

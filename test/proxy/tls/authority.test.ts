@@ -31,7 +31,7 @@ function clockAt(offsetMs: { value: number }) {
   return { now: () => Date.now() + offsetMs.value, monotonic: () => performance.now() };
 }
 
-/** Flips one bit near the end of the certificate, within the signature. */
+/** Flips one bit near the end of the certificate, which is within the signature. */
 function changeSignature(pem: string): string {
   const cert = new X509Certificate(pem);
   const bytes = Buffer.from(cert.raw);
@@ -57,7 +57,7 @@ describe('the authority on disk', () => {
     expect(readFileSync(join(dataDir, 'ca', 'ca.crt'), 'utf8')).not.toContain('PRIVATE');
   });
 
-  it('is refused if every user can read its key; access of the group is removed', () => {
+  it('is refused if every user can read its key; group access is removed', () => {
     const { certPem } = loadAuthority({ dataDir, clock: systemClock });
     const file = join(dataDir, 'ca', 'authority.pem');
     chmodSync(file, 0o660);
@@ -95,7 +95,7 @@ describe('the authority on disk', () => {
     expect(() => loadAuthority({ dataDir, clock: systemClock })).toThrow(/holds no authority/);
   });
 
-  it('is created again if the clock was ahead when it was created', () => {
+  it('is created again if the clock was far ahead when the authority was created', () => {
     const offset = { value: 30 * dayMs };
     const { certPem } = loadAuthority({ dataDir, clock: clockAt(offset) });
     offset.value = 29 * dayMs;
@@ -219,7 +219,7 @@ describe('leaf certificates', () => {
     for (const host of [longHost, '127.0.0.1', '::1']) expect(subjectOf(host)).toBe('O=Sallyport');
   });
 
-  it('expire with their authority at the latest, and are still reused in its last hours', () => {
+  it('expire with their authority at the latest, and are still reused in the last hours of the authority', () => {
     const offset = { value: 0 };
     const clock = clockAt(offset);
     const authority = loadAuthority({ dataDir, clock });
@@ -229,7 +229,7 @@ describe('leaf certificates', () => {
     expect(authority.leafFor('a.example')).toBe(leaf);
   });
 
-  it('are rate-limited for new hosts and available for known ones', () => {
+  it('are rate-limited for new hosts, but always available for known hosts', () => {
     let nowMs = 0;
     const clock = { now: () => Date.now(), monotonic: () => nowMs };
     const authority = loadAuthority({ dataDir, clock });

@@ -50,7 +50,7 @@ function constrained(text = permitted.join(', ')) {
   return loadAuthority({ dataDir, clock: systemClock, permitted: constraintsOf(text) });
 }
 
-/** A leaf that an attacker creates with the stolen key of the authority. */
+/** Returns a leaf that an attacker signs with the stolen key of the authority. */
 function forged(host: string) {
   const stolen = readFileSync(join(dataDir, 'ca', 'authority.pem'), 'utf8');
   const key = readPrivateKey(stolen);
@@ -77,7 +77,7 @@ describe('an authority with name constraints', () => {
   });
 
   it.each(outside)(
-    'mints no leaf for %s, and strict clients refuse one that was signed with a stolen key',
+    'mints no leaf for %s, and strict clients refuse a leaf that was signed with a stolen key',
     async (host) => {
       const authority = constrained();
       expect(authority.refusal(host)?.code).toBe('proxy.host_not_permitted');
@@ -108,7 +108,7 @@ describe('an authority with name constraints', () => {
     expect(constrained().refusal('evil.test')).toBeDefined();
   });
 
-  it('causes a CONNECT to a host that is not permitted to be refused, but not a plain HTTP request', async () => {
+  it('causes the refusal of a CONNECT to a host that is not permitted, but not of a plain HTTP request', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.end('plain'));
     const proxy = await startProxy(cleanup, { authority: constrained('example.test') });
     const target = `127.0.0.1:${port}`;

@@ -18,7 +18,8 @@ export const hosts = [
 
 const run = promisify(execFile);
 
-// The default verification of Python 3.13, whichever version of Python runs the test.
+// Sets the default verification flags of Python 3.13, so that the test does not depend on the version of
+// Python.
 const handshake = `
 import socket, ssl, sys
 context = ssl.create_default_context(cafile=sys.argv[1])
@@ -49,7 +50,7 @@ export async function strictPython(
 }
 
 /**
- * The output of `openssl verify -x509_strict` for a host's leaf: `leaf.pem: OK`, or the reason of
+ * Returns the output of `openssl verify -x509_strict` for a host's leaf: `leaf.pem: OK`, or the reason for
  * the rejection.
  */
 export function strictOpenssl(

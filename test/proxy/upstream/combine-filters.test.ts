@@ -21,7 +21,7 @@ describe('combined filters', () => {
     expect(again.whole?.(Buffer.from(secret))).toBe('cut');
   });
 
-  it('skip filters that forward the response, and block it if any filter blocks it', () => {
+  it('skip a filter that forwards the response unchanged, and block the response if any filter blocks it', () => {
     const passing: ResponseFilter = { head: () => 'pass', chunk: () => 'cut' };
     const streams = combineFilters(passing, reflectionFilter([secret]));
     expect(streams.head(200, text)).toBe('stream');

@@ -33,7 +33,7 @@ describe('an upstream that fails before it responds', () => {
       'upstream.reset',
     ],
     [
-      'changes protocols without a request',
+      'changes protocols although no upgrade was requested',
       (socket) => socket.end('HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'),
       'upstream.reset',
     ],
@@ -57,7 +57,7 @@ describe('an upstream that fails before it responds', () => {
     expect((await outcomeOf(proxy)).failure).toBe('upstream.timeout');
   });
 
-  it('results in 502 if nothing listens', async () => {
+  it('results in 502 if nothing listens at its address', async () => {
     const server = createServer();
     const own = new Cleanup();
     const port = await listening(server, own);
@@ -109,7 +109,7 @@ describe('an upstream that fails during its response', () => {
       'sends a malformed chunk',
       (socket) => socket.end(`${head('Transfer-Encoding: chunked\r\n')}4\r\npart\r\nxyz\r\n`),
     ],
-  ])('breaks the agent’s connection, too: %s', async (_what, talk) => {
+  ])('also breaks the agent’s connection: %s', async (_what, talk) => {
     const port = await rawUpstream(cleanup, talk);
     const proxy = await startProxy(cleanup);
     const agent = new ProxyAgent({ uri: proxy.url, proxyTunnel: false });
@@ -122,7 +122,7 @@ describe('an upstream that fails during its response', () => {
     expect(await outcomeOf(proxy)).toMatchObject({ failure: 'upstream.reset', status: 200 });
   });
 
-  it('ends the agent’s response if it stops sending', async () => {
+  it('ends the agent’s response if the upstream stops sending', async () => {
     const port = await rawUpstream(cleanup, (socket) =>
       socket.write(`${head('Content-Length: 100\r\n')}part`),
     );

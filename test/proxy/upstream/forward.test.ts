@@ -113,14 +113,14 @@ describe('a forwarded call', () => {
     expect((await outcomeOf(proxy)).failure).toBeUndefined();
   });
 
-  it('is complete if only the end of the upstream connection marks the end of the response', async () => {
+  it('is complete if the end of the upstream connection is the only mark of the end of the response', async () => {
     const port = await rawUpstream(cleanup, (socket) => socket.end(`${head('')}until the end`));
     const proxy = await startProxy(cleanup);
     expect(await get(proxy, port)).toContain('until the end');
     expect((await outcomeOf(proxy)).failure).toBeUndefined();
   });
 
-  it('keeps the length of a streamed body, or is chunked if that length is unknown', async () => {
+  it('keeps the length of a streamed body; the body is chunked if its length is unknown', async () => {
     const heads: string[] = [];
     const port = await rawUpstream(cleanup, (socket, text) => {
       heads.push(text.toLowerCase());
@@ -153,7 +153,7 @@ describe('a forwarded call', () => {
     expect(sockets.size).toBe(1);
   });
 
-  it('receives 100 Continue from the sidecar, and then its body is forwarded', async () => {
+  it('receives 100 Continue from the sidecar, which then forwards the body', async () => {
     const port = await httpUpstream(cleanup, async (req, res) => {
       res.end(`${req.headers.expect} ${(await bodyOf(req)).toString()}`);
     });

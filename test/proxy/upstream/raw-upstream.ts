@@ -9,7 +9,7 @@ import {
 } from '../../support/sidecar/proxy.ts';
 
 /**
- * An upstream that works with raw bytes: `talk` is called with each connection after the head of a
+ * Starts an upstream that works with raw bytes. It calls `talk` with each connection once the head of a
  * request has arrived.
  */
 export function rawUpstream(
@@ -44,5 +44,5 @@ export async function outcomeOf(proxy: TestProxy): Promise<Outcome> {
   return outcome;
 }
 
-/** The head of an upstream's response. */
+/** Returns the head of an upstream's response with these header lines. */
 export const head = (lines: string) => `HTTP/1.1 200 OK\r\n${lines}\r\n`;

@@ -35,7 +35,7 @@ describe('a filtered response', () => {
         }),
     });
 
-  it('is requested with the injected credential in place of the agent’s own credential, and without compression', async () => {
+  it('is requested without compression, and with the injected credential in place of the agent’s own credential', async () => {
     const port = await httpUpstream(cleanup, (req, res) => {
       res.end(
         JSON.stringify([
@@ -72,7 +72,7 @@ describe('a filtered response', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 502 [\s\S]*"reason_code":"credential\.reflected"/);
   });
 
-  it('reaches the agent as it arrives, before its end', async () => {
+  it('reaches the agent as it arrives, not only at its end', async () => {
     let answer: ServerResponse | undefined;
     const port = await httpUpstream(cleanup, (req, res) => {
       const isEvents = req.url === '/events';
@@ -92,7 +92,7 @@ describe('a filtered response', () => {
     }
   });
 
-  it('is truncated before the credential if its first bytes were forwarded before the credential arrives', async () => {
+  it('is truncated before the credential if earlier bytes were already forwarded', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.end(Buffer.concat([Buffer.alloc(200_000, 'a'), Buffer.from(secret)]));
     });
@@ -165,7 +165,7 @@ describe('a filtered response', () => {
     expect(await get(proxy, port, '', 'HEAD')).toMatch(/Content-Length: 100\r\n/);
   });
 
-  it('has the sidecar’s headers in place of the upstream’s headers with the same name', async () => {
+  it('has the sidecar’s headers in place of upstream headers with the same names', async () => {
     const port = await httpUpstream(cleanup, (_req, res) => res.setHeader('X-A', '1').end());
     const proxy: TestProxy = await startProxy(cleanup, {
       handle: async (exchange) => {

@@ -19,7 +19,7 @@ beforeEach(() => {
 afterEach(() => cleanup.run());
 
 describe('a streamed response', () => {
-  it('reaches the agent at once: the head before any event, then each event as it is sent', async () => {
+  it('reaches the agent at once: first the head, and then each event as it is sent', async () => {
     let emit: (text: string) => void = () => {};
     const port = await httpUpstream(cleanup, (_req, res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
@@ -89,7 +89,7 @@ describe('a streamed response', () => {
     }
   });
 
-  it('can be aborted: nothing is written before its head, and it stays incomplete after its head', async () => {
+  it('can be aborted: before its head, nothing is written; after its head, it stays incomplete', async () => {
     const stop = new AbortController();
     const port = await httpUpstream(cleanup, (req, res) => {
       if (req.url === '/head') res.writeHead(200).write('begin');

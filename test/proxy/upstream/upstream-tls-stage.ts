@@ -17,14 +17,14 @@ const dayMs = 86_400_000;
 
 export interface Identity {
   readonly ca: string;
-  /** The leaf, followed by its authority. */
+  /** The leaf certificate, followed by the certificate of its authority. */
   readonly cert: string;
   readonly key: string;
 }
 
 /**
- * A certificate for a server from an authority of its own, valid from `fromMs` to `toMs` relative
- * to now.
+ * Creates a server certificate and its own authority. The certificate is valid from `fromMs` to `toMs`,
+ * relative to the present time.
  */
 export function certificateFor(host: string, fromMs = -10 * dayMs, toMs = dayMs): Identity {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
@@ -67,7 +67,7 @@ interface OpensslOptions {
   readonly extensions: readonly string[];
 }
 
-/** A leaf from a valid authority, signed with SHA-1. */
+/** Returns a leaf certificate from a valid authority, signed with SHA-1. */
 export function sha1Signed(cleanup: Cleanup): Identity {
   const folder = temporaryFolder(cleanup);
   const file = (name: string) => join(folder, name);
@@ -83,7 +83,7 @@ export function sha1Signed(cleanup: Cleanup): Identity {
   return { ca: read('ca.pem'), cert: read('pem') + read('ca.pem'), key: read('key') };
 }
 
-/** A TLS server that counts the bytes that it could decrypt. */
+/** Starts a TLS server that counts the bytes that it could decrypt. */
 export async function countingServer(cleanup: Cleanup, options: TlsOptions) {
   const received = { bytes: 0, connections: 0 };
   const server = createServer(options, (socket) => {
@@ -97,7 +97,7 @@ export async function countingServer(cleanup: Cleanup, options: TlsOptions) {
   return { port: await listening(server, cleanup), received };
 }
 
-/** A guard whose resolver maps every name to this machine. */
+/** Returns a guard whose resolver maps every name to this machine. */
 export function everythingIsHere() {
   return createGuard({
     allowPrivate: ['127.0.0.0/8'],

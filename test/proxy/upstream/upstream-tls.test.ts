@@ -28,7 +28,7 @@ afterEach(() => cleanup.run());
 const dayMs = 86_400_000;
 const forUs = 'subjectAltName=IP:127.0.0.1';
 const p256 = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256'];
-// Allows the server to present any certificate. The sidecar's own security level is not changed.
+// The server may present any certificate; the sidecar keeps its own security level.
 const anything = 'DEFAULT:@SECLEVEL=0';
 
 interface Case {
@@ -92,7 +92,7 @@ describe('an upstream is refused with 502 and a specific reason, and receives no
     const { ca, cert, key } = refused.identity(cleanup);
     const { port, received } = await countingServer(cleanup, { cert, key, ciphers: anything });
     const proxy = await startProxy(cleanup, { ca: refused.isTrusted === false ? [] : [ca] });
-    // Two attempts, because a TLS session of the first one must not make the second one succeed.
+    // There are two attempts, because a TLS session of the first one must not let the second one succeed.
     for (let attempt = 0; attempt < 2; attempt++) {
       expect(await through(cleanup, proxy, { port })).toEqual({
         status: 502,
@@ -132,7 +132,7 @@ describe('an upstream is refused with 502 and a specific reason, and receives no
     expect((await through(cleanup, proxy, { port })).status).toBe(502);
   });
 
-  it('is a plain HTTP server behind an https:// URL', async () => {
+  it('is a plain HTTP server although its URL begins with https://', async () => {
     const proxy = await startProxy(cleanup);
     const port = await httpUpstream(cleanup, (_req, res) => res.end('plain'));
     expect((await through(cleanup, proxy, { port })).text).toContain('upstream.tls_invalid');
@@ -150,7 +150,7 @@ describe('a wildcard certificate', () => {
     const server = createHttpsServer({ cert, key }, (_req, res) => res.end('ok'));
     const port = await listening(server, cleanup);
     const proxy = await startProxy(cleanup, { ca: [ca], guard: everythingIsHere() });
-    // The agent verifies the leaf that the sidecar minted for exactly this host.
+    // The agent verifies the leaf that the sidecar minted for this host.
     expect((await through(cleanup, proxy, { host, port })).status).toBe(status);
     expect(proxy.authority.minted()).toBe(1);
   });

@@ -101,7 +101,7 @@ describe('200 MB through the proxy', () => {
         const up = await request(url, { dispatcher: agent, method: 'PUT', body });
         expect(await up.body.text()).toBe(digestOfAll());
       };
-      // The first pass fills the memory pools of the runtime; later growth would be the sidecar's.
+      // The first pass fills the memory pools of the runtime; later growth is caused by the sidecar.
       await downAndUp();
       const first = most;
       await downAndUp();
@@ -157,7 +157,7 @@ describe('200 MB through the proxy', () => {
   }, 60_000);
 });
 
-/** Resolves when a number no longer grows. */
+/** Resolves when a number has stopped growing. */
 async function settled(value: () => number): Promise<void> {
   let last = -1;
   while (last !== value()) {

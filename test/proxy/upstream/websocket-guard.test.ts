@@ -15,13 +15,11 @@ afterEach(() => cleanup.run());
 const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
 const switching = (more = '') =>
   `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n${more}\r\n`;
-/** A text frame from a server, which is not masked (RFC 6455, section 5.2). */
+/** Builds a text frame from a server, which is not masked (RFC 6455, section 5.2). */
 const frame = (text: string) =>
   Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);
 
-/**
- * A proxy that tunnels every upgrade with the credential and records the outcomes of its tunnels.
- */
+/** Starts a proxy that tunnels every upgrade with the credential, and records the outcomes of its tunnels. */
 async function tunnelling(scheme: 'http' | 'https' = 'http') {
   const outcomes: Outcome[] = [];
   const guard = everythingIsHere();
@@ -86,7 +84,7 @@ describe('a WebSocket whose call carries a credential', () => {
     },
   );
 
-  it('forwards harmless messages uncompressed, and removes headers that lead around the proxy', async () => {
+  it('forwards harmless messages uncompressed, and removes headers that lead the agent around the proxy', async () => {
     let asked = '';
     const port = await rawUpstream(cleanup, (socket, head) => {
       asked = head;

@@ -62,7 +62,7 @@ describe('a WebSocket', () => {
     },
   );
 
-  it('is refused if its request headers are invalid, and nothing is sent', async () => {
+  it('is refused if its request headers are invalid; nothing is sent', async () => {
     let connections = 0;
     const port = await rawUpstream(cleanup, (socket) => {
       connections++;

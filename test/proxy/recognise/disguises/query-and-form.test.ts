@@ -16,7 +16,7 @@ describe('a bound call with a query', () => {
     expectDisguise(listCall, disguise),
   );
 
-  it('is read with a semicolon as part of a value, not as a separator', async () => {
+  it('is parsed with a semicolon as part of a value, not as a separator', async () => {
     const seen = await server.send(list('customer=cus_1;customer=cus_2'));
     if (seen === 'unparsed' || seen.kind !== 'action') throw new Error('no action');
     expect(seen.args).toEqual({ customer: 'cus_1;customer=cus_2' });

@@ -27,8 +27,8 @@ export async function expectDisguise(
 }
 
 /**
- * The request with the members of its body sorted. Their order may differ; all other bytes must be
- * equal.
+ * Returns the request with the members of its body sorted, because their order may differ. All other bytes
+ * must be equal.
  */
 function sortedBody(outgoing: Parameters<typeof written>[0]): unknown {
   const { body: text, ...rest } = written(outgoing) as { body: string | null };
