@@ -11,7 +11,7 @@ it('every install script of a package is explicitly allowed or denied', () => {
   };
   const { allowScripts } = read('package.json') as { allowScripts: Record<string, boolean> };
   const names = Object.entries(packages)
-    // The root's own script always runs.
+    // The path '' is the root package, whose scripts always run.
     .filter(([path, { hasInstallScript }]) => path !== '' && hasInstallScript === true)
     .map(([path]) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length));
   expect(names.filter((name) => !(name in allowScripts))).toEqual([]);

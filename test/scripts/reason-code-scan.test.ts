@@ -13,16 +13,16 @@ const codes = Object.keys(errorKinds).filter(isErrorCode);
 const families = [...new Set(codes.map(errorFamily))];
 const family = `(?:${families.join('|')})`;
 
-// A prefix or a part of a code, compared by a string method.
+// Finds a string method that compares a prefix or a part of a code.
 const stringMethod = 'startsWith|endsWith|includes|indexOf|search|match|split';
 const byMethod = new RegExp(
   `\\b(?:\\w*[cC]ode|\\w*[rR]eason(?:_code)?)\\)?(?:\\?\\.|\\.)(?:${stringMethod})\\(|\\.startsWith\\(['"\`]${family}\\.['"\`]\\)`,
 );
-// A regular expression that names a family, and one that is given a code.
+// Finds a regular expression that names a family of codes, or that is applied to a code.
 const byPattern = new RegExp(
   `\\/\\^?(?:\\((?:\\?:)?)?(?:\\w+\\|)*${family}(?:\\\\\\.|\\|${family}\\b)[^\\n/]*\\/[a-z]*(?:\\.test|\\.exec|;|,|\\])|\\.(?:test|exec)\\((?:\\w+\\.)*(?:reasonCode|reason_code|errorCode|error\\.code|failure\\.code)\\b`,
 );
-// Texts that begin like a family and are no reason codes.
+// Texts that begin like a family of codes but are not reason codes.
 const noReasonCode: Readonly<Record<string, readonly string[]>> = {
   'control-plane/evidence/append-event.ts': ["chainId.startsWith('agent:')"],
   'control-plane/ledger/verification/alarm.ts': ["type.startsWith('evidence.')"],
@@ -58,7 +58,7 @@ function comparisonsIn({ path, text }: Source): string[] {
     .filter((line) => byMethod.test(line) || byPattern.test(line));
 }
 
-/** Lists of two or more codes in which a value is looked up. */
+/** Returns lists of two or more codes in which the source looks up a value. */
 function setsIn({ text }: Source): string[] {
   const lists = text.matchAll(
     /(?:new Set(?:<\w+>)?\(|(?:string|ErrorCode)\[\] = |ErrorCode> = )\[([^[\]]*)\]|\[([^[\]]*)\](?: as const)?\)?\.includes\(/g,
@@ -78,7 +78,7 @@ it('no source outside the error table compares reason codes by prefix or pattern
   expect(found.filter(([, lines]) => lines.length > 0)).toEqual([]);
 });
 
-it('no source outside the error table keeps a set of reason codes', () => {
+it('no source outside the error table contains a set of reason codes', () => {
   const found = sources.map((source) => [source.path, setsIn(source)] as const);
   expect(found.filter(([, sets]) => sets.length > 0)).toEqual([]);
 });
@@ -109,7 +109,7 @@ it('the error table has no entry for codes that a policy sets', () => {
   expect(errorKindOf('upstream.reset')).toMatchObject({ ownStatus: true, isOutcome: true });
 });
 
-it('exactly the reason codes of calls, and credential.reflected, set their own HTTP status', () => {
+it('only the reason codes of calls, and credential.reflected, set their own HTTP status', () => {
   const ofCalls = ['args', 'internal', 'mcp', 'proxy', 'rate_limited', 'request', 'upstream'];
   const others = codes.filter((code) => errorKindOf(code)?.ownStatus !== true);
   expect(others.filter((code) => ofCalls.includes(errorFamily(code)))).toEqual([]);

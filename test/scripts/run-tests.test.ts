@@ -12,7 +12,7 @@ afterAll(() => {
   for (const folder of folders) fs.rmSync(folder, { recursive: true, force: true });
 });
 
-/** Runs a project of these test files; `firstTime` in a file is true in its first run only. */
+/** Runs a project with these test files. In each file, `firstTime` is true in the first run only. */
 function runProject(files: Record<string, string>) {
   const folder = fs.mkdtempSync(join(tmpdir(), 'run-tests-'));
   folders.push(folder);

@@ -29,7 +29,7 @@ it.each(Object.entries(limitSettings))(
   },
 );
 
-// HTTP clients such as httpx time out after five seconds.
+// HTTP clients such as httpx have a default timeout of five seconds.
 it('the default hold ends before common clients time out, and is documented', () => {
   const { holdMs, holdMsMax } = readConfig({ env: {}, readFile: () => '' });
   expect(holdMs).toBeLessThan(5_000);

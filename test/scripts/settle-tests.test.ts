@@ -4,8 +4,8 @@ import { filesToRepeat, settle, type TestReport } from '../../scripts/settle-tes
 type State = 'passed' | 'failed' | 'skipped';
 
 /**
- * `{ 'a.test.ts': { works: 'passed', '(the file)': 'failed' } }`; names in parentheses are not
- * tests.
+ * Builds a report from `{ 'a.test.ts': { works: 'passed', '(the file)': 'failed' } }`. Names in parentheses
+ * are not tests.
  */
 function report(files: Record<string, Record<string, State>>, strayErrors = 0): TestReport {
   return {
@@ -94,7 +94,7 @@ it('the run fails if a file fails to load only in the second run', () => {
   expect(settle(first, second).failed).toEqual(['a.test.ts: shakes', 'a.test.ts: (the file)']);
 });
 
-it('an error outside of the test files repeats all tests, and the run fails if this error occurs again', () => {
+it('an error outside of the test files repeats all tests, and the run fails if the error occurs again', () => {
   const first = report({ 'a.test.ts': good }, 1);
   expect(filesToRepeat(first)).toBe('all');
   expect(settle(first, report({ 'a.test.ts': good }))).toMatchObject({ failed: [] });
