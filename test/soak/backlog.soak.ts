@@ -59,7 +59,7 @@ it('200,000 records that waited for the control plane are sealed in order with b
   }
 });
 
-/** Written as the sidecar itself would have done while the control plane was unavailable. */
+/** Writes records to the spool, as the sidecar would do while the control plane is unavailable. */
 async function writeBacklog(dataDir: string): Promise<readonly string[]> {
   const enrolment = { dataDir, controlPlaneUrl: '', token: undefined, version: 'test' };
   const { identity } = await enrol(enrolment);

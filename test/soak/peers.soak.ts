@@ -100,7 +100,7 @@ it(`${slowPeers} agents that do not read slow their upstreams down, and use boun
   expect(grown).toBeLessThan(150);
 });
 
-it(`${slowPeers} agents that send their bodies slowly are served, and other agents too`, async () => {
+it(`${slowPeers} agents that send their bodies slowly are served, and so are other agents`, async () => {
   const grown = await measured(`${slowPeers} slow writers`, async () => {
     const clients: RawClient[] = [];
     for (let index = 0; index < slowPeers; index++) {
@@ -161,7 +161,8 @@ it(`${attempts} connections above the limit use little memory, and their slots a
 });
 
 /**
- * Connects and stays silent: kept until the head timeout if there is capacity, otherwise dropped.
+ * Connects and sends nothing. The sidecar keeps the connection until the head timeout if it has capacity, and
+ * otherwise drops it.
  */
 function attempt(): Promise<void> {
   return new Promise((resolve) => {

@@ -6,7 +6,7 @@ import { until } from '../support/programs/processes.ts';
 import { bodyOf } from '../support/sidecar/proxy.ts';
 import { rssMiB, startTrafficStage, type TrafficStage } from '../support/system/traffic-stage.ts';
 
-/** `SOAK_MINUTES=60 npm run soak -- steady` for an hour. */
+/** `SOAK_MINUTES=60 npm run soak -- steady` runs for an hour. */
 const minutes = Number(process.env.SOAK_MINUTES ?? 10);
 const perSecond = 500;
 const tickMs = 20;
@@ -14,7 +14,7 @@ const flyingMax = 256;
 const idleStreams = 50;
 const warmUpShare = 0.2;
 
-/** Of every hundred requests. */
+/** The share of each kind among a hundred requests. */
 const mix = { plain: 40, intercepted: 30, mcp: 15, denied: 10, stream: 5 } as const;
 type Kind = keyof typeof mix;
 
@@ -98,8 +98,8 @@ interface Sample {
 }
 
 /**
- * Sends the requests that are due, late ticks included, with at most `flyingMax` in flight: a slow
- * machine gets a lower rate instead of a backlog.
+ * Sends the requests that are due, including those of late ticks, with at most `flyingMax` in flight. A slow
+ * machine therefore gets a lower rate instead of a backlog.
  */
 async function runLoad(totalMs: number) {
   const latencies: number[] = [];

@@ -63,7 +63,7 @@ describe('1 GiB of data through the sidecar', () => {
   ] as const)(
     'arrives completely over %s in the direction %s, and memory stays constant',
     async (scheme, way) => {
-      // The first transfer fills the runtime's memory pools; later growth is the sidecar's.
+      // The first transfer fills the runtime's memory pools; later growth is caused by the sidecar.
       const cold = stage.rss();
       await transfers[way](stage.open[scheme]);
       const before = stage.rss();
