@@ -6,9 +6,9 @@ import { WitnessRound } from './witness-round.ts';
 const intervalMs = 15_000;
 
 /**
- * Creates checkpoints of ledgers that grew, by number of events or by time, and has witnesses
- * cosign them. Any number of replicas may run it; a failed round is logged and the next one
- * retries.
+ * Creates checkpoints of ledgers that grew by enough events or that are due by time, and has
+ * witnesses cosign them. Several replicas may run it at once. A failed round is logged, and the
+ * next round retries.
  */
 export function startCheckpointRounds(services: LedgerServices): Rounds {
   const witnesses = new WitnessRound(services);
@@ -23,7 +23,8 @@ export function startCheckpointRounds(services: LedgerServices): Rounds {
 }
 
 /**
- * Handles every tenant whose ledger is due. A failure for one tenant does not affect the others.
+ * Creates a checkpoint for every tenant whose ledger is due. A failure for one tenant does not
+ * affect the others.
  */
 export async function checkpointDue(services: LedgerServices): Promise<void> {
   const { pool, clock, config, log } = services;

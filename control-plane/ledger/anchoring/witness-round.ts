@@ -108,15 +108,15 @@ interface Disagreement {
   readonly witness: Witness;
   readonly size: number;
   /**
-   * Describes the ledger that the witness signed, as a phrase for the message, such as `a larger
-   * one`.
+   * Describes the ledger that the witness signed, as a phrase to insert into the message, such as
+   * `a larger one`.
    */
   readonly problem: string;
 }
 
 /**
- * Reports that a witness signed another history: the database and its checkpoints were rolled back
- * or rewritten.
+ * Reports that a witness signed a different history. The database and its checkpoints were then
+ * rolled back or rewritten.
  */
 async function disagree(
   services: LedgerServices,
@@ -160,7 +160,7 @@ async function keep(
 interface Question {
   /** Signed note, without cosignatures. */
   readonly note: string;
-  /** Size of the last checkpoint that the witness is assumed to have signed; 0: none. */
+  /** Size of the last checkpoint that the witness is assumed to have signed; 0 if none. */
   readonly old: number;
   /** Consistency proof from the tree of size `old` to the note's tree. */
   readonly proof: readonly Buffer[];
@@ -169,7 +169,7 @@ interface Question {
 type WitnessAnswer =
   /** A verified signature line. */
   | { readonly outcome: 'cosigned'; readonly line: string }
-  /** The last checkpoint that the witness signed does not have the size `old`. */
+  /** The last checkpoint that the witness signed has a size other than `old`. */
   | { readonly outcome: 'elsewhere'; readonly size: number }
   /** The tree that the witness signed last is not a prefix of the note's tree. */
   | { readonly outcome: 'inconsistent' }

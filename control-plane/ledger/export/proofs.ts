@@ -5,7 +5,7 @@ import { readRoots } from '../tree/nodes.ts';
 /** Maximum number of cached subtree roots. Proofs of neighbouring events share most of them. */
 const rootsMax = 100_000;
 
-/** Computes inclusion proofs in one tree; call it with positions in ascending order. */
+/** Computes inclusion proofs in one tree. Call it with positions in ascending order. */
 export class InclusionProofs {
   readonly #connection: Queryable;
   readonly #tenantId: string;
@@ -18,7 +18,7 @@ export class InclusionProofs {
     this.#size = size;
   }
 
-  /** The proof of each position, base64. */
+  /** Returns the proof of each position, in base64. */
   async of(positions: readonly number[]): Promise<readonly (readonly string[])[]> {
     const paths = positions.map((position) => inclusionRanges(position - 1, this.#size));
     if (this.#roots.size > rootsMax) this.#roots.clear();

@@ -18,8 +18,8 @@ interface Wanted {
 }
 
 /**
- * A tenant's rows up to a position that pass every filter, one page at a time. No transaction stays
- * open between pages.
+ * Reads a tenant's rows that pass every filter, up to a position, one page at a time. No
+ * transaction stays open between pages.
  */
 export async function* readRows(
   pool: Pool,
@@ -48,7 +48,7 @@ SELECT chain.chain_id, ending.seq, ending.event_hash
      ORDER BY seq DESC LIMIT 1) AS ending
  ORDER BY chain.chain_id COLLATE "C"`;
 
-/** Head of each chain when the ledger had `upTo` rows. */
+/** Reads the head that each chain had when the ledger had `upTo` rows. */
 export async function* readChainEnds(
   pool: Pool,
   tenantId: string,

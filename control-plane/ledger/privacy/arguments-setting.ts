@@ -5,7 +5,7 @@ import {
 import type { Transaction } from '../../platform/store/transaction.ts';
 import type { LedgerServices } from '../ledger-services.ts';
 
-/** How long a setting is cached, so that not every decision reads it. */
+/** How long a setting is cached, because not every decision should read it from the database. */
 const believedMs = 1_000;
 
 interface Known {
@@ -39,12 +39,15 @@ export async function argumentsSetting(
   }
 }
 
-/** Call after a change, so that the next decision reads the new setting. */
+/**
+ * Removes a setting from the cache. Call it after a change, so that the next decision reads the new
+ * setting.
+ */
 export function forgetSetting(db: LedgerServices['db'], tenantId: string): void {
   known.get(db)?.delete(tenantId);
 }
 
-/** The tenant's setting; undefined if the tenant stores only digest and shape. */
+/** Returns the tenant's setting, or undefined if the tenant stores only digest and shape. */
 export async function keptArguments(
   tx: Pick<Transaction, 'evidenceSetting'>,
   tenantId: string,

@@ -2,8 +2,8 @@
 export const privacyChain = 'privacy:erasures';
 
 /**
- * Column values of an erased salt. The row stays, so that a sidecar that uploads the record again
- * does not restore the salt.
+ * Returns the column values of an erased salt. The row stays: if a sidecar uploads the record
+ * again, the salt is not restored.
  */
 export function erased(now: Date) {
   return { sealed: '', arguments: null, erasedAt: now };

@@ -4,7 +4,10 @@ import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import type { SealedPlace } from '../../platform/vault/vault.ts';
 import type { LedgerServices } from '../ledger-services.ts';
 
-/** An event with salted digests of arguments, and the data stored separately from it. */
+/**
+ * An event that contains salted digests of arguments, and the data that is stored separately from
+ * it.
+ */
 export interface SaltedEvent {
   readonly event: EvidenceEvent;
   /** Salt of the digests, base64. */
@@ -13,7 +16,7 @@ export interface SaltedEvent {
   readonly args?: JsonObject | undefined;
 }
 
-/** Place in the vault for the salt of an event. */
+/** Returns the place to which the encryption binds the salt of an event. */
 export function saltPlace(tenantId: string, id: string): SealedPlace {
   return { tenantId, purpose: 'evidence_salt', id, version: 1 };
 }
@@ -23,8 +26,8 @@ export function keptArgumentsPlace(tenantId: string, id: string): SealedPlace {
 }
 
 /**
- * Stores the salts and arguments of these events, encrypted. A repeat changes nothing, so an erased
- * salt stays erased if the event arrives again.
+ * Encrypts and stores the salts and arguments of these events. Storing them again changes nothing,
+ * so an erased salt stays erased if the event arrives again.
  */
 export async function storeSalts(
   { pool, vault }: Pick<LedgerServices, 'pool' | 'vault'>,
@@ -51,8 +54,8 @@ export async function storeSalts(
 }
 
 /**
- * The user that the call acted for, who may be the user of a passport instead of the sidecar's
- * user.
+ * Returns the user that the call acted for. This may be the user of a passport instead of the
+ * sidecar's user.
  */
 function userOf({ user_id: userId, data }: EvidenceEvent): string | null {
   return typeof data.acted_for === 'string' ? data.acted_for : (userId ?? null);

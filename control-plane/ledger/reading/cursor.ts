@@ -6,8 +6,8 @@ import type { Vault } from '../../platform/vault/vault.ts';
 interface CursorPlace {
   readonly position: number;
   /**
-   * Chain and seq of the row, so that reading this chain needs no search. Empty if the cursor has
-   * only a position.
+   * Chain and seq of the row, which make a search unnecessary when this chain is read. Empty if the
+   * cursor has only a position.
    */
   readonly chainId: string;
   readonly seq: number;
@@ -15,7 +15,7 @@ interface CursorPlace {
 
 export interface ReadCursor {
   readonly position: number;
-  /** The seq to resume after, if the cursor's row belongs to this chain. */
+  /** Returns the seq to resume after, if the cursor's row belongs to this chain. */
   seqIn(chainId: string): number | undefined;
 }
 

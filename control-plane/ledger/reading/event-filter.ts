@@ -2,7 +2,8 @@ import type { ExportFilters } from '../../../shared/ledger/bundle/statement.ts';
 import { columnText, type EventColumns } from '../../../shared/ledger/columns.ts';
 
 /**
- * Filters and their columns. Each filter is an equality on one column, for which an index exists.
+ * Filters and their columns. Each filter tests one column for equality, and each column has an
+ * index.
  */
 const columns = {
   chain_id: 'chainId',
@@ -40,7 +41,7 @@ export function eventFilter(filters: ExportFilters): EventFilter {
   };
 }
 
-/** Whether the filter accepts every row. */
+/** Returns whether the filter accepts every row. */
 export function passesAll({ equalities, fromMs, toMs }: EventFilter): boolean {
   return equalities.length === 0 && fromMs === undefined && toMs === undefined;
 }
@@ -54,7 +55,7 @@ export function passes({ equalities, fromMs, toMs }: EventFilter, row: FilteredC
   );
 }
 
-/** Whether a time has non-zero digits below the millisecond, which `Date.parse` drops. */
+/** Returns whether a time has non-zero digits below the millisecond, which `Date.parse` drops. */
 function isWithinMs(time: string): boolean {
   return /\.\d{3}\d*[1-9]/.test(time);
 }

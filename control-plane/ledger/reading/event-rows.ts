@@ -11,7 +11,7 @@ export interface EventsRead {
   /** Last position to read. */
   readonly upTo?: number | undefined;
   readonly limit: number;
-  /** The row whose text makes the page reach this size is the page's last row. */
+  /** Size limit of the page: the row whose text reaches it is the page's last row. */
   readonly bytesMax?: number | undefined;
   /** Additional SQL condition, for which a partial index exists. */
   readonly among?: string | undefined;
@@ -27,9 +27,9 @@ export interface EventRows {
 
 /**
  * Reads up to `limit` rows in position order, or fewer if the rows are large. If the filter has a
- * latest time, rows before the first event after that time are read without comparing times, and
- * the remaining rows through the time index. A query for a narrow period therefore does not read
- * the ledger to its end.
+ * latest time, the rows before the first event after that time are read without comparing times;
+ * the remaining rows are read through the time index. Therefore, a query for a narrow period does
+ * not read the ledger to its end.
  */
 export async function readEventRows(
   pool: Pool,
@@ -83,8 +83,8 @@ async function readStretch(
 }
 
 /**
- * Reads events that occurred within the period but were sealed after an event from after the
- * period. There are usually none.
+ * Reads late events: they occurred within the period, but were sealed after an event that occurred
+ * after the period. There are usually none.
  */
 async function readLate(
   pool: Pool,
@@ -126,7 +126,7 @@ WITH RECURSIVE search AS (
 SELECT max(low) AS position FROM search`,
 };
 
-/** Last position up to which no event occurred at `time` or later. */
+/** Returns the last position up to which every event occurred before `time`. */
 export async function lastPositionBefore(
   pool: Pool,
   tenantId: string,
@@ -139,7 +139,7 @@ export async function lastPositionBefore(
 
 interface Start {
   readonly position: number;
-  /** Seq to read after, if only one chain is read. */
+  /** Seq to read after; undefined if several chains are read. */
   readonly seq: number | undefined;
 }
 
@@ -160,7 +160,10 @@ WITH RECURSIVE search AS (
 SELECT max(low) AS seq FROM search`,
 };
 
-/** Last seq of a chain up to a position. Within a chain, seq and position ascend together. */
+/**
+ * Returns the last seq of a chain up to a position. Within a chain, seq and position ascend
+ * together.
+ */
 async function lastSeqUpTo(
   pool: Pool,
   tenantId: string,
@@ -205,10 +208,10 @@ export interface Statement {
  */
 const unindexedTime = "(occurred_at + interval '0')";
 
-/** Statement for up to `limit` rows that pass a filter, from a start position. */
+/** Returns a statement that reads up to `limit` rows that pass a filter, from a start position. */
 export function eventsStatement(tenantId: string, read: EventsRead, start: Start): Statement {
   const { conditions, values, bind } = conditionsOf(tenantId, read, unindexedTime);
-  // If one chain is read, the index of chains gives its rows in seq order.
+  // If only one chain is read, the index of chains provides its rows in seq order.
   const order = start.seq === undefined ? 'position' : 'seq';
   conditions.push(`${order} > ${bind(start.seq ?? start.position)}`);
   const rows = `SELECT ${columns} FROM evidence_row
@@ -217,8 +220,8 @@ export function eventsStatement(tenantId: string, read: EventsRead, start: Start
 }
 
 /**
- * Statement for the positions of late events. The subquery is materialised, so that the planner
- * does not expect the limit to end the scan early.
+ * Returns a statement that reads the positions of late events. The subquery is materialised, so
+ * that the planner does not expect the limit to end the scan early.
  */
 export function lateStatement(tenantId: string, read: EventsRead, start: number): Statement {
   const { conditions, values, bind } = conditionsOf(tenantId, read);

@@ -11,7 +11,9 @@ import { TenantTail } from './tenant-tail.ts';
 
 export interface FollowRequest {
   readonly filters: EvidenceFilters;
-  /** Resume strictly after this cursor; undefined: from the current end of the ledger. */
+  /**
+   * Cursor to resume strictly after; undefined: the stream starts at the current end of the ledger.
+   */
   readonly cursor: string | undefined;
   /** Aborted when the follower disconnects. */
   readonly signal: AbortSignal;
@@ -22,7 +24,8 @@ export interface FollowRequest {
 /** Streams sealed events to clients that follow a tenant's ledger. */
 export interface EvidenceFeed {
   /**
-   * Call after each commit: wakes followers at this process and at other processes. Never throws.
+   * Wakes the followers at this process and at other processes. Call it after each commit. Never
+   * throws.
    */
   sealed(tenantId: string): void;
   /**
@@ -67,7 +70,7 @@ export function createFeed(deps: FeedDeps, options: FeedOptions = {}): EvidenceF
   const isFull = (tenantId: string) => tails.holdersOf(tenantId) >= followersMax;
 
   async function* stream(tenantId: string, { position, head, ...request }: Opened) {
-    // Checked again, because several callers may have passed the first check before any was
+    // Checks again, because several callers may have passed the first check before any of them was
     // counted.
     if (isFull(tenantId)) return;
     const { tail, release } = tails.hold(tenantId, head);
@@ -109,7 +112,7 @@ interface HeldTail {
   holders: number;
 }
 
-/** One shared tail for each tenant that has followers. */
+/** Manages the tails: one for each tenant with followers, shared by these followers. */
 function tailsOf(deps: FeedDeps & { readonly pollMs: number }) {
   const tails = new Map<string, HeldTail>();
   const open = (tenantId: string, head: number): HeldTail => {
@@ -147,7 +150,8 @@ function tailsOf(deps: FeedDeps & { readonly pollMs: number }) {
 }
 
 /**
- * Notifies other processes. While one notification is in flight, later ones are combined into one.
+ * Returns a function that notifies other processes. While a notification is in flight, further ones
+ * are combined into one.
  */
 function announcerOf({ bus, log }: FeedDeps): (tenantId: string) => void {
   const underWay = new Map<string, { isAsked: boolean }>();

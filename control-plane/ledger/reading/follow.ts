@@ -26,12 +26,12 @@ interface Stretch {
 }
 
 const pageRows = 200;
-/** Small, because many followers may be slow at the same time. */
+/** The size is small, because many followers may be slow at the same time. */
 const pageBytesMax = 1_048_576;
 
 /**
  * Serves one follower: reads recent rows from the tail and older rows from the database, and waits
- * when there are none. Ends when the follower disconnects or loses permission.
+ * when there are no new rows. Ends when the follower disconnects or loses permission.
  */
 export async function* follow(
   deps: Deps,
@@ -69,7 +69,7 @@ function alive({ vault }: Deps, { tenantId }: Following, position: number): stri
   return aliveComment(writeCursor(vault, tenantId, { position, chainId: '', seq: 0 }));
 }
 
-/** The next segment; undefined if the tail no longer contains the segment. */
+/** Returns the next segment, or undefined if the tail no longer contains it. */
 function fromTail({ tail, filter }: Following, position: number): Stretch | undefined {
   const segments = tail.after(position);
   if (segments === undefined) return undefined;
@@ -91,8 +91,8 @@ async function fromLedger(
   { tenantId, filter }: Following,
   position: number,
 ): Promise<Stretch> {
-  // The head is read before the rows. Rows become visible in position order, so rows that are
-  // sealed meanwhile are after this position.
+  // Reads the head before the rows. Rows become visible in position order, so rows that are sealed
+  // meanwhile come after the head's position.
   const head = await headPosition(deps.pool, tenantId);
   if (head <= position) return { chunk: '', upTo: position };
   const after = { position, seqIn: () => undefined };

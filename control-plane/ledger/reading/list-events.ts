@@ -15,7 +15,7 @@ interface EventsPage {
   readonly next_cursor: string | null;
 }
 
-/** A page of a tenant's events that pass every filter, in position order. */
+/** Returns a page of a tenant's events that pass every filter, in position order. */
 export async function listEvents(
   services: Pick<Platform, 'pool' | 'vault'>,
   tenantId: string,
@@ -32,13 +32,16 @@ interface EventsRecords {
   readonly isFull: boolean;
 }
 
-/** Builds a page from a read that asked for one row more than `limit`. */
+/** Builds a page from the result of a read with a limit of `limit + 1`. */
 export function pageOf({ events: read, isFull }: EventsRecords, limit: number): EventsPage {
   const events = read.slice(0, limit);
   return { events, next_cursor: isFull ? (events.at(-1)?.cursor ?? null) : null };
 }
 
-/** Up to `limit` events after a cursor, fewer if they are large, each with its own cursor. */
+/**
+ * Returns up to `limit` events after a cursor, or fewer if they are large. Each event has its own
+ * cursor.
+ */
 export async function readEvents(
   { pool, vault }: Pick<Platform, 'pool' | 'vault'>,
   tenantId: string,

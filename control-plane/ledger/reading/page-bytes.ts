@@ -1,22 +1,22 @@
 /**
- * A page ends with the row that reaches this size. The limit is needed because one event can have a
- * megabyte.
+ * A page ends with the row that reaches this size. The limit is needed because a single event can
+ * have a megabyte.
  */
 export const pageBytesMax = 4 * 1_048_576;
 
 interface Page {
   /** Selected columns. */
   readonly columns: string;
-  /** Statement of the page without the size limit. */
+  /** Statement that reads the page without the size limit. */
   readonly rows: string;
-  /** Column that orders the rows. */
+  /** Name of the column that orders the rows. */
   readonly order: string;
   readonly bytesMax?: number | undefined;
 }
 
 /**
- * Statement for the first rows of a page, up to the size limit. The last column of each row is the
- * number of rows that the page would have without this limit.
+ * Returns a statement that reads the first rows of a page, up to the size limit. The last column of
+ * each row is the number of rows that the page would have without the size limit.
  */
 export function boundByBytes({ columns, rows, order, bytesMax = pageBytesMax }: Page): string {
   return `SELECT ${columns}, found

@@ -21,7 +21,10 @@ export async function headPosition(connection: Queryable, tenantId: string): Pro
   return Number(rows[0]?.position ?? 0);
 }
 
-/** Reads additional data about a stretch, on the same connection as its rows. */
+/**
+ * Reads additional data about a stretch of the ledger, on the same connection as the stretch's
+ * rows.
+ */
 export type BesideReader = (
   connection: Queryable,
   page: Stretch & { readonly rows: readonly LedgerRow[] },
@@ -29,10 +32,7 @@ export type BesideReader = (
 
 const nothingBeside: BesideReader = async () => ({});
 
-/**
- * Reads a tenant's ledger after one position up to another, one page at a time, and prefetches the
- * next page.
- */
+/** Reads a stretch of a tenant's ledger, one page at a time, and prefetches the next page. */
 export async function* readPages(
   connection: Queryable,
   tenantId: string,
@@ -123,7 +123,7 @@ interface HeadRow {
   readonly latest_at: Date;
 }
 
-/** Signed heads of the batches in a stretch, in position order. */
+/** Returns the signed heads of the batches in a stretch, in position order. */
 async function readHeads(
   connection: Queryable,
   tenantId: string,
@@ -142,7 +142,7 @@ async function readHeads(
   }));
 }
 
-/** Position of the first of the newest `count` batches. */
+/** Returns the position of the first of the newest `count` batches. */
 export async function newestHeadsFrom(
   connection: Queryable,
   tenantId: string,
@@ -162,8 +162,8 @@ export interface LedgerEnd {
 }
 
 /**
- * Reads the rows after a position, then the heads of the ledger and its chains. All are from one
- * snapshot, so that a ledger that grows meanwhile does not look damaged.
+ * Reads the rows after a position, then the heads of the ledger and its chains. All reads see the
+ * same snapshot, so a ledger that grows meanwhile does not look damaged.
  */
 export async function* readTail(
   pool: Pool,
@@ -198,7 +198,7 @@ async function readEnd(client: PoolClient, tenantId: string): Promise<LedgerEnd>
     values: [tenantId],
     rowMode: 'array',
   });
-  // Without a head row the ledger is empty, so existing rows do not belong to it.
+  // A ledger without a head row is empty, so rows that exist do not belong to it.
   const { position, tree_root: treeRoot } = heads[0] ?? { position: 0, tree_root: emptyTreeRoot };
   return {
     head: { position: Number(position), treeRoot },

@@ -16,8 +16,8 @@ const texts = ['id', 'type', 'tenant', 'chain_id', 'occurred_at', 'source'] as c
 const sealedForm = z.custom<SealedText>(isSealed);
 
 /**
- * Parses a text of the ledger. Only the types of the event's own members are checked, because a
- * page holds up to a thousand texts; members of `data` are checked where they are used.
+ * Parses a text of the ledger. Checks only the types of the event's own members, because a page
+ * holds up to a thousand texts. Members of `data` are checked where they are used.
  */
 export function readSealed(canonical: string): SealedText {
   return readTextColumn(sealedForm, canonical, 'evidence_row.canonical');

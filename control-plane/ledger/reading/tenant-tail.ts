@@ -11,7 +11,7 @@ interface TailRow {
   readonly message: Buffer;
 }
 
-/** Rows that were read together: the ledger after one position, up to another. */
+/** Rows that were read together: a stretch of the ledger. */
 export interface Segment {
   readonly after: number;
   readonly upTo: number;
@@ -26,8 +26,8 @@ export type TailDeps = Pick<Platform, 'pool' | 'vault' | 'log'> & {
 
 const pageRows = 500;
 /**
- * A page ends with the row that reaches this size. The limit is needed because one event can have a
- * megabyte.
+ * A page ends with the row that reaches this size. The limit is needed because a single event can
+ * have a megabyte.
  */
 const pageBytesMax = 4 * 1_048_576;
 /** Pause between two reads, so that events sealed meanwhile are sent together. */
@@ -57,20 +57,22 @@ export class TenantTail {
     this.#poll = setInterval(() => this.nudge(), deps.pollMs).unref();
   }
 
-  /** The segments after a position; undefined if they are no longer in memory. */
+  /**
+   * Returns the segments after a position, or undefined if some of them are no longer in memory.
+   */
   after(position: number): readonly Segment[] | undefined {
     const first = this.#segments[0]?.after ?? this.#tip;
     if (position < first) return undefined;
     return this.#segments.filter(({ upTo }) => upTo > position);
   }
 
-  /** Reads new rows now, or right after the current read. */
+  /** Starts to read new rows, at once or after the read that is running. */
   nudge(): void {
     this.#isAsked = true;
     this.#reading ??= this.#read();
   }
 
-  /** Resolves when there are more rows, the signal aborts, or `ms` milliseconds have passed. */
+  /** Resolves when more rows arrive, the signal aborts, or `ms` milliseconds have passed. */
   async more(ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted || this.#isClosed) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -107,7 +109,7 @@ export class TenantTail {
     this.#reading = undefined;
   }
 
-  /** Returns whether there may be another page. */
+  /** Reads one page. Returns whether there may be another page. */
   async #readPage(): Promise<boolean> {
     const rows = await readRows(this.#deps, this.#tenantId, this.#tip);
     const last = rows.at(-1);

@@ -11,7 +11,7 @@ const utcTime = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 
 /**
  * Maximum length of a canonical text: the longest record of a sidecar plus position and seq. The
- * limit ensures that a batch of any events fits in memory.
+ * limit ensures that a batch always fits in memory.
  */
 export const eventCharactersMax = 1_048_576 + 4_096;
 
@@ -23,8 +23,8 @@ export interface SealableEvent {
 }
 
 /**
- * Throws `evidence.event_invalid` for an event that the database would reject, because such an
- * event would fail its whole batch.
+ * Converts an event for sealing. Throws `evidence.event_invalid` for an event that the database
+ * would reject, because such an event would make its whole batch fail.
  */
 export function toSealable(tenantId: string, event: EvidenceEvent): SealableEvent {
   checkMembers(event);

@@ -14,7 +14,10 @@ export interface Entry extends SealableEvent {
 }
 
 interface ClassifiedEntries {
-  /** Entries to seal, in order. `repeats` has the further entries for the same event. */
+  /**
+   * Entries to seal, in order. If several entries have the same event, `fresh` has the first one
+   * and `repeats` the others.
+   */
   readonly fresh: readonly Entry[];
   readonly repeats: ReadonlyMap<Entry, readonly Entry[]>;
   readonly alreadySealed: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
@@ -52,7 +55,7 @@ export function classifyEntries(
   return { fresh: [...firsts.values()], repeats, alreadySealed, conflicts };
 }
 
-/** Whether the entry has the same bytes as the sealed event, ignoring the late flag. */
+/** Returns whether the entry has the same bytes as the sealed event, ignoring the late flag. */
 function isSealedAs({ event, text }: Entry, sealed: SealedEvent): boolean {
   if (placedText(text, sealed.position, sealed.seq) === sealed.canonical) return true;
   const other = isFlagged(event) ? withoutFlag(event) : flagDeadLetter(event);

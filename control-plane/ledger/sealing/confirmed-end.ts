@@ -7,7 +7,7 @@ export interface End {
 }
 
 interface Found extends End {
-  /** Root in the signed head of the confirmed position; undefined: no batch ended there. */
+  /** Root in the signed head of the confirmed position; undefined if no batch ended there. */
   readonly confirmedRoot: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export class ConfirmedEnd {
     return this.#end.position;
   }
 
-  /** Whether the ledger did not contain the confirmed end when it was last read. */
+  /** True if the ledger did not contain the confirmed end when it was last read. */
   get isLost(): boolean {
     return this.#isLost;
   }
@@ -43,14 +43,16 @@ export class ConfirmedEnd {
     return this.#end.position === 0 || confirmedRoot === this.#end.treeRoot;
   }
 
-  /** Marks the confirmed end as lost; returns it the first time, otherwise undefined. */
+  /**
+   * Marks the confirmed end as lost. Returns it at the first call, and undefined at later calls.
+   */
   markLost(): End | undefined {
     if (this.#isLost) return undefined;
     this.#isLost = true;
     return this.#end;
   }
 
-  /** An operator accepted the loss of everything up to a position. */
+  /** Records that an operator accepted the loss of everything up to a position. */
   acceptLoss(upTo: number): void {
     if (this.#isLost && this.#end.position <= upTo) this.confirm(noEnd);
   }

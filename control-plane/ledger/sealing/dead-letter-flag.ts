@@ -7,7 +7,7 @@ export interface DeadLetter {
   readonly reason: string;
 }
 
-/** Member of `data` that marks an event whose first sealing failed, so its caller was refused. */
+/** Member of `data` that marks an event whose first sealing failed. The caller was then refused. */
 const deadLetterFlag = 'evidence.dead_lettered';
 
 export function flagDeadLetter(event: EvidenceEvent): EvidenceEvent {

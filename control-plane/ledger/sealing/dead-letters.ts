@@ -5,8 +5,9 @@ import { keepDeadLetter } from './outbox.ts';
 import type { Queryable } from './read-state.ts';
 
 /**
- * Holds events that could not be sealed, until the outbox stores them to be sealed as late. The
- * number is bounded: further events are dropped and logged. A dropped event records only a refusal.
+ * Holds events whose sealing failed, until the outbox stores them; they are then sealed as late.
+ * Their number is limited: further events are dropped and logged. A dropped event records only a
+ * refusal.
  */
 export class DeadLetters {
   readonly #log: Log;
@@ -22,7 +23,7 @@ export class DeadLetters {
     return this.#letters.length;
   }
 
-  /** Events that the database has not stored yet, oldest first. */
+  /** Returns the events that the database has not stored yet, oldest first. */
   of(tenantId: string): readonly DeadLetter[] {
     return this.#letters.filter((letter) => letter.tenantId === tenantId);
   }

@@ -3,13 +3,13 @@ import type { Vault } from '../../platform/vault/vault.ts';
 
 interface Occurrence {
   readonly tenantId: string;
-  /** Names the occurrence: the same name gives the same event id. */
+  /** Name of the occurrence. The same name results in the same event id. */
   readonly about: string;
 }
 
 /**
- * Id of an event that is recorded once for an occurrence. It is a MAC, so that a writer in the
- * database cannot insert a row with this id before the occurrence.
+ * Returns the id of an event that is recorded only once for an occurrence. The id is a MAC, so that
+ * a database writer cannot insert a row with this id in advance.
  */
 export function deduplicatedEventId(
   vault: Pick<Vault, 'mac'>,
@@ -19,9 +19,9 @@ export function deduplicatedEventId(
 }
 
 /**
- * Whether no event with this id is sealed or waits to be sealed. A lock on the id is held until the
- * transaction ends, so that exactly one of two processes records the event. The database decides,
- * not the bus, because a writer in Redis must not be able to suppress an alarm.
+ * Returns whether no event with this id is sealed or waits to be sealed. Locks the id until the
+ * transaction ends, so that only one of two processes records the event. Asks the database and not
+ * the bus, because a writer in Redis must not be able to suppress an alarm.
  */
 export async function isUnrecorded(
   tx: Transaction,
@@ -31,7 +31,7 @@ export async function isUnrecorded(
   await lockFor(tx, tenantId, `event ${eventId}`);
   const where = { tenantId_eventId: { tenantId, eventId } };
   const select = { eventId: true };
-  // Checks the outbox first: an event that is sealed between the two queries is then found in the
+  // Reads the outbox first, so that an event that is sealed between the two queries is found in the
   // ledger.
   if ((await tx.eventOutbox.findUnique({ where, select })) !== null) return false;
   return (await tx.evidenceRow.findUnique({ where, select })) === null;

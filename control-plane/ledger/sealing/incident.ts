@@ -9,8 +9,8 @@ const rowIdCharactersMax = 300;
 export const ledgerChain = 'ledger:incidents';
 
 /**
- * An event arrived under the id of a different event that is already sealed. The same content
- * always makes the same incident, so that repeats are recorded once.
+ * Builds the incident that an event arrived with the id of a different event that is already
+ * sealed. The same content always results in the same incident, so that repeats are recorded once.
  */
 export function conflictIncident(event: EvidenceEvent, text: EventText): EvidenceEvent {
   const digest = sha256(`${text.head}${text.middle}${text.tail}`);
@@ -27,8 +27,8 @@ export function conflictIncident(event: EvidenceEvent, text: EventText): Evidenc
 }
 
 /**
- * An event was sealed although its caller received an error, because the database's response to the
- * commit was lost.
+ * Builds the incident that an event was sealed although its caller received an error. This happens
+ * if the database's response to the commit is lost.
  */
 export function lateIncident(event: EvidenceEvent): EvidenceEvent {
   return {
@@ -44,7 +44,8 @@ export function lateIncident(event: EvidenceEvent): EvidenceEvent {
 }
 
 /**
- * An event in the outbox can no longer be read; the incident records what is known about the event.
+ * Builds the incident that an event in the outbox cannot be read. It records what is known about
+ * the event.
  */
 export function unreadableIncident(
   eventId: string,
@@ -63,7 +64,10 @@ export function unreadableIncident(
   };
 }
 
-/** An outbox row failed its integrity check; this incident is sealed instead of it. */
+/**
+ * Builds the incident that an outbox row failed its integrity check. It is sealed instead of the
+ * row's event.
+ */
 export function forgedIncident(eventId: string, text: string, occurredAt: string): EvidenceEvent {
   const digest = sha256(text);
   return {

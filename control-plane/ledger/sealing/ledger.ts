@@ -16,11 +16,11 @@ import { type SealerDeps, TenantSealer } from './tenant-sealer.ts';
 export interface Ledger {
   /** Seals one event in the next group commit; resolves when it is durable. */
   seal(tenantId: string, event: EvidenceEvent): Promise<SealedEvent>;
-  /** Seals events in this order and skips those already sealed with the same bytes. */
+  /** Seals events in this order. Skips events that are already sealed with the same bytes. */
   sealAll(tenantId: string, events: readonly EvidenceEvent[]): Promise<readonly SealedEvent[]>;
   /**
-   * Seals events that the caller keeps until they are sealed: a failure makes no dead letter, and
-   * each event has its own result.
+   * Seals events that the caller keeps until they are sealed. Therefore a failure makes no dead
+   * letter, and each event has its own result.
    */
   sealKept(
     tenantId: string,
@@ -31,8 +31,8 @@ export interface Ledger {
    */
   record(tx: Transaction, tenantId: string, event: EvidenceEvent): Promise<void>;
   /**
-   * Resolves once a recorded event is sealed. Call it after the transaction of `record`, never
-   * inside a transaction.
+   * Resolves when a recorded event is sealed. Call it after the transaction that called `record`,
+   * never inside a transaction.
    */
   sealed(tenantId: string, eventId: string): Promise<SealedEvent>;
   /** Seals this tenant's waiting events, as far as possible. Never rejects. */
@@ -47,7 +47,7 @@ export interface Ledger {
 }
 
 type LedgerDeps = Pick<Platform, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'> & {
-  /** For the keyed hashes of outbox rows. */
+  /** Computes the keyed hashes of outbox rows. */
   readonly vault: OutboxVault;
   readonly forgeryMeter?: ForgeryMeter | undefined;
   /** Called after each commit with the ledger's new position. */
@@ -58,7 +58,7 @@ type LedgerDeps = Pick<Platform, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'
   readonly onFork?: (tenantId: string) => void;
   /** Called once when a ledger no longer contains events that this process sealed or read. */
   readonly onRolledBack?: (tenantId: string, lost: End, ledgerPosition: number) => void;
-  /** Position up to which an operator accepted a rollback; default: none. */
+  /** Returns the position up to which an operator accepted a rollback; default: none. */
   readonly acceptedPosition?: (tenantId: string) => Promise<number>;
   readonly meter?: SealMeter | undefined;
 };
@@ -70,7 +70,7 @@ export interface RunningLedger extends Ledger {
   close(): Promise<void>;
 }
 
-/** Maximum delay of outbox rows that a crashed process left. */
+/** How long outbox rows that a crashed process left behind wait at most. */
 const sweepMs = 1_000;
 const idleMs = 600_000;
 
@@ -87,7 +87,7 @@ interface Tenant {
 export function createLedger(deps: LedgerDeps): RunningLedger {
   const { pool, clock, log, vault, forgeryMeter } = deps;
   const tenants = new Map<string, Tenant>();
-  // Idle tenants keep their entries too, because entries are small.
+  // The entries of idle tenants are kept, too, because entries are small.
   const confirmedEnds = new Map<string, ConfirmedEnd>();
   const deadLetters = new DeadLetters(log);
   let isClosed = false;
@@ -192,7 +192,7 @@ function newTenant(
   return { sealer, drain, usedAt: 0 };
 }
 
-/** Waits for all seals, so that each failure is reported for its own event. */
+/** Waits for all seals before it throws, so that each failure is reported for its own event. */
 async function settleAll(seals: readonly Promise<SealedEvent>[]): Promise<readonly SealedEvent[]> {
   const results = await Promise.allSettled(seals);
   const reasons = results.flatMap((result) =>

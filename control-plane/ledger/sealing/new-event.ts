@@ -4,7 +4,7 @@ import type { JsonObject } from '../../../shared/base/json.ts';
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 
 export interface NewEvent {
-  /** Default: a new id. */
+  /** Id of the event; default: a new one. */
   readonly id?: string | undefined;
   /** For example `policy.published`. */
   readonly type: string;

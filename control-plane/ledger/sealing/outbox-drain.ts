@@ -43,7 +43,7 @@ export class OutboxDrain {
     return this.#running;
   }
 
-  /** Resolves with an event that a committed transaction recorded, once it is sealed. */
+  /** Waits until an event that a committed transaction recorded is sealed, and resolves with it. */
   sealed(eventId: string): Promise<SealedEvent> {
     return new Promise((resolve, reject) => {
       this.#waiters.push({ eventId, resolve, reject });
@@ -62,7 +62,7 @@ export class OutboxDrain {
     await Promise.resolve();
     while (this.#isWanted) {
       this.#isWanted = false;
-      // Callers that arrive during a read wait for the next round.
+      // Callers that arrive while the outbox is being read wait for the next round.
       const waiters = this.#waiters;
       this.#waiters = [];
       await this.#round(waiters);
@@ -76,7 +76,7 @@ export class OutboxDrain {
       const events = await readOutbox(this.#deps.pool, place, batchRowsMax);
       const { sealed, failed } = await this.#seal(events);
       const isWhole = events.length < batchRowsMax;
-      // More rows may follow a full page. Stops if no row of the page could be sealed.
+      // More rows may follow a full page. Does not continue if no row of the page could be sealed.
       if (!isWhole && sealed.size > 0) this.#isWanted = true;
       await this.#settleWaiters(waiters, { sealed, failed, isWhole });
       await this.#markFailed(events, failed);
@@ -136,8 +136,8 @@ export class OutboxDrain {
   }
 
   /**
-   * Settles callers whose event is not in the page: another process sealed the event, it is in a
-   * later page, or it was never recorded.
+   * Settles the callers whose event is not in the page: another process sealed the event, it is on
+   * a later page, or it was never recorded.
    */
   async #settleUnknown(waiters: readonly Waiter[], isWhole: boolean): Promise<void> {
     const ids = waiters.map(({ eventId }) => eventId);

@@ -13,7 +13,7 @@ export async function recordEvent(
   { tenantId, vault }: { readonly tenantId: string; readonly vault: OutboxVault },
   event: EvidenceEvent,
 ): Promise<void> {
-  // Throws now for an event that could not be sealed later.
+  // Throws here for an event that could not be sealed later.
   toSealable(tenantId, event);
   const row = { tenantId, eventId: event.id, event: JSON.stringify(event) };
   await tx.eventOutbox.create({ data: { ...row, mac: outboxMac(vault, row) } });
@@ -39,7 +39,7 @@ export interface OutboxEvent extends SealableEvent {
   readonly eventId: string;
 }
 
-/** The tenant's waiting events, oldest first. */
+/** Returns the tenant's waiting events, oldest first. */
 export async function readOutbox(
   connection: Queryable,
   { tenantId, vault }: { readonly tenantId: string; readonly vault: OutboxVault },
@@ -73,8 +73,8 @@ function readEvent(tenantId: string, row: OutboxRow): SealableEvent {
 }
 
 /**
- * Derived from the row only, so that each retry makes the same incident. The epoch replaces a time
- * that is invalid in events.
+ * Returns a time that depends only on the row, so that each retry makes the same incident. If an
+ * event cannot have the row's time, returns the epoch.
  */
 function timeOf({ created_at: createdAt }: OutboxRow): string {
   const year = createdAt instanceof Date ? createdAt.getUTCFullYear() : Number.NaN;
@@ -93,7 +93,7 @@ export async function deleteFromOutbox(
   );
 }
 
-/** Stores an event whose sealing failed, to be sealed later and marked as late. */
+/** Stores an event whose sealing failed. It is sealed later and then marked as late. */
 export async function keepDeadLetter(
   connection: Queryable,
   vault: OutboxVault,
@@ -122,7 +122,7 @@ export async function markDeadLetters(
   );
 }
 
-/** Tenants with waiting events. */
+/** Returns the tenants that have waiting events. */
 export async function tenantsWithOutbox(connection: Queryable): Promise<readonly string[]> {
   const { rows } = await connection.query<{ tenant_id: string }>(
     'SELECT DISTINCT tenant_id FROM event_outbox',

@@ -48,9 +48,9 @@ export interface PreparedBatch {
 const batchCharactersMax = 4 * eventCharactersMax;
 
 /**
- * Assigns position, seq, link and hash to events, in order after `state`, up to the size of one
- * batch. `state` must contain the head of every chain of these events. Pure: the same input gives
- * the same batch.
+ * Assigns position, seq, link and hash to events, in this order and following `state`, up to the
+ * size of one batch. `state` must contain the head of every chain of these events. Pure: the same
+ * input gives the same batch.
  */
 export function prepareBatch(
   tenantId: string,
@@ -86,7 +86,7 @@ export function prepareBatch(
   return { tenantId, after, rows, moved, tree, latestMs, tally: tally.rows() };
 }
 
-/** State after the batch is in the ledger. */
+/** Returns the state of the ledger after it contains the batch. */
 export function stateAfter(state: LedgerState, batch: PreparedBatch): LedgerState {
   return {
     position: batch.after + batch.rows.length,
@@ -101,8 +101,9 @@ class BatchTally {
   readonly #rows = new Map<string, Tally>();
 
   /**
-   * A late-sealed event does not count, because its caller was refused. It does count if the
-   * response was stored, because a repeat can still receive that response.
+   * Adds the amounts of an event. A late-sealed event does not count, because its caller was
+   * refused. It does count if its response was stored, because a repeat can still receive that
+   * response.
    */
   add(event: EvidenceEvent): void {
     if (isFlagged(event) && event.data.answer_kept !== true) return;

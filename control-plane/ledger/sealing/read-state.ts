@@ -8,7 +8,7 @@ export type Queryable = Pick<Pool | ClientBase, 'query'>;
 
 interface ReadState {
   readonly position: number;
-  /** Stored tree, not verified yet; see `signature`. */
+  /** Stored tree. It is not verified yet; see `signature`. */
   readonly tree: Frontier;
   /** Root in the head row. */
   readonly treeRoot: string;
@@ -21,7 +21,7 @@ interface ReadState {
    * Heads of the requested chains, from their last rows; a chain without rows has its initial head.
    */
   readonly chains: ReadonlyMap<string, ChainHead>;
-  /** By event id: rows that already hold a requested event. */
+  /** Rows that already hold a requested event, by event id. */
   readonly existing: ReadonlyMap<string, SealedEvent>;
 }
 
@@ -32,8 +32,8 @@ interface Wanted {
   readonly confirmedPosition: number;
 }
 
-// Head, chains and rows are read in one SQL statement, so all of them come from the same database
-// snapshot.
+// Reads the head, the chains and the rows in one SQL statement, so all of them come from the same
+// database snapshot.
 const readStatement = `
 SELECT head.position, head.frontier, head.tree_root,
        (SELECT jws FROM evidence_batch AS batch
@@ -62,7 +62,7 @@ VALUES ($1, 0, '{}', $2) ON CONFLICT DO NOTHING`;
 
 type ExistingRow = [string, number, string, number, string, string, string];
 
-/** The stored head of a chain, and the chain's last row. */
+/** The stored head of a chain, followed by the chain's last row. */
 type ChainRow = [
   chainId: string,
   ...kept: [number, string] | [null, null],
@@ -108,8 +108,8 @@ export async function readState(
 }
 
 /**
- * Throws `evidence.fork` if the stored head of a chain is not the chain's last row, because the
- * next row links to that row.
+ * Returns the head of a chain. Throws `evidence.fork` if the stored head is not the chain's last
+ * row, because the next row will link to that row.
  */
 function chainHead(chain: ChainRow, position: number): ChainHead {
   const [chainId, keptSeq, keptHash, seq, hash, lastPosition] = chain;
@@ -130,7 +130,7 @@ function treeOf({ position, frontier }: StateRow): Frontier {
   }
 }
 
-/** The rows that hold these events, if they are sealed. */
+/** Returns the rows that hold these events, if they are sealed. */
 export async function findSealed(
   connection: Queryable,
   tenantId: string,

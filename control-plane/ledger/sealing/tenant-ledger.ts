@@ -20,25 +20,27 @@ import { writeBatch } from './write-batch.ts';
 export interface TenantLedgerDeps {
   readonly pool: Pool;
   readonly signingKeys: SigningKeys;
-  /** Confirmed end of a tenant's ledger, kept for the lifetime of the process. */
+  /**
+   * Returns the confirmed end of a tenant's ledger, which is kept for the lifetime of the process.
+   */
   confirmedEnd(tenantId: string): ConfirmedEnd;
-  /** Position up to which an operator accepted a rollback. */
+  /** Returns the position up to which an operator accepted a rollback. */
   acceptedPosition(tenantId: string): Promise<number>;
   /** Called once when the ledger no longer contains its confirmed end. */
   onRolledBack(tenantId: string, lost: End, ledgerPosition: number): void;
 }
 
 interface Attempt {
-  /** True: check first whether the events are already sealed. */
+  /** If true, first checks whether the events are already sealed. */
   readonly isSuspicious: boolean;
-  /** True: lock the head first, because this writer lost several races. */
+  /** If true, first locks the head, because this writer lost several races. */
   readonly isLocking: boolean;
   readonly isPrepared: boolean;
 }
 
 /** Result of sealing entries together. */
 export interface Sealed {
-  /** Entries whose events are now durable. */
+  /** Entries whose events are durable now. */
   readonly results: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
   /** Entries that did not fit into the batch. */
   readonly left: readonly Entry[];
@@ -71,14 +73,17 @@ export class TenantLedger {
     return this.#state?.position ?? 0;
   }
 
-  /** Call after a failure, because the batch may or may not be in the ledger. */
+  /**
+   * Drops the cached state. Call it after a failure, because the batch may or may not be in the
+   * ledger.
+   */
   forget(): void {
     this.#state = undefined;
     this.#end = undefined;
     this.#chains.clear();
   }
 
-  /** Seals entries. Returns undefined, without an effect, if another writer was first. */
+  /** Seals entries. Returns undefined, without an effect, if another writer appended first. */
   async seal(entries: readonly Entry[], attempt: Attempt): Promise<Sealed | undefined> {
     // Runs before a connection is taken, because reading the accepted position may need the only
     // connection.
@@ -218,21 +223,21 @@ export class TenantLedger {
   }
 
   /**
-   * The stored tree must be the one that the newest batch signed, because the next batch signs on
-   * top of it.
+   * Returns whether the stored tree is the one that the newest batch signed. It must be, because
+   * the next batch signs a tree that extends it.
    */
   #isSigned(read: Awaited<ReturnType<typeof readState>>): boolean {
     const { position, tree, treeRoot, signature = '' } = read;
     const tree_root = rootText(tree);
-    // The statement that writes the batch compares the head row with this root.
+    // The statement that writes the batch compares the root in the head row with this root.
     if (treeRoot !== tree_root) return false;
     if (position === 0) return true;
     return verifyHead({ tenant: this.#tenantId, position, tree_root }, signature, this.#keys);
   }
 
   /**
-   * Throws for a rolled-back ledger, even with a valid signature, because appending would hide the
-   * missing part.
+   * Throws if the ledger was rolled back, even if its signature is valid, because appending would
+   * hide the missing part.
    */
   #assertHeld(read: Awaited<ReturnType<typeof readState>>): void {
     const { position, confirmedRoot } = read;

@@ -22,7 +22,8 @@ export interface SealerDeps extends TenantLedgerDeps {
   onFork(tenantId: string): void;
   readonly meter?: SealMeter | undefined;
   /**
-   * Receives an event whose sealing failed for a transient reason and that is stored nowhere else.
+   * Receives an event whose sealing failed for a transient reason, if it is not stored anywhere
+   * else.
    */
   onDeadLetter(tenantId: string, event: EvidenceEvent, reason: string): void;
 }
@@ -50,7 +51,7 @@ export class TenantSealer {
     this.#ledger = new TenantLedger(tenantId, deps);
   }
 
-  /** Undefined while nothing is being sealed. */
+  /** The sealing in progress; undefined if nothing is being sealed. */
   get running(): Promise<void> | undefined {
     return this.#running;
   }
@@ -61,7 +62,8 @@ export class TenantSealer {
   }
 
   async #run(): Promise<void> {
-    // Waits, so that the batch includes events that arrive in the same turn of the event loop.
+    // Waits one microtask, so that the batch includes events that arrive in the same turn of the
+    // event loop.
     await Promise.resolve();
     while (this.#queue.length > 0) {
       await this.#sealAll(this.#queue.splice(0, batchRowsMax));
@@ -69,7 +71,7 @@ export class TenantSealer {
     this.#running = undefined;
   }
 
-  /** Never rejects: every entry is settled, failed or queued again. */
+  /** Seals entries. Never rejects: every entry is settled, failed or queued again. */
   async #sealAll(entries: readonly Entry[]): Promise<void> {
     const startedAt = performance.now();
     try {
@@ -128,8 +130,8 @@ export class TenantSealer {
   }
 
   /**
-   * The entry's failure is reported once the incident is sealed, which also deletes the entry's
-   * outbox row.
+   * Replaces an entry by the incident of its conflict. The entry's failure is reported when the
+   * incident is sealed; sealing the incident also deletes the entry's outbox row.
    */
   #reportConflict(entry: Entry): Entry {
     const { event, text, outboxId } = entry;
@@ -156,7 +158,8 @@ export class TenantSealer {
   }
 
   /**
-   * Seals entries one by one, so that an event that the database rejects does not block the others.
+   * Seals entries in smaller groups, so that an event that the database rejects does not block the
+   * others.
    */
   async #sealApart(entries: readonly Entry[], error: unknown): Promise<void> {
     const [first] = entries;

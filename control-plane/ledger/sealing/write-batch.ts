@@ -8,17 +8,17 @@ interface Write {
   readonly rootBefore: string;
   readonly kid: string;
   readonly jws: string;
-  /** Outbox rows that this batch seals and deletes in its commit. */
+  /** Outbox rows whose events this batch seals; the same commit deletes them. */
   readonly outboxIds: readonly string[];
-  /** Whether the connection has a session of its own, so that prepared statements persist. */
+  /** True if the connection has a session of its own, so that prepared statements persist. */
   readonly isPrepared: boolean;
 }
 
 /**
- * Writes a batch in one statement, which is its own transaction. It moves the tenant's head from
- * exactly the position and tree that the batch follows, and writes rows, chain heads, signed head
- * and outbox deletions with it. Returns false, without an effect, if another writer was first; the
- * head's row lock serialises writers.
+ * Writes a batch in one statement, which is its own transaction. The statement moves the tenant's
+ * head only if the head still has the position and tree that the batch follows. It also writes the
+ * rows, chain heads and signed head, and deletes outbox rows. Returns false, without an effect, if
+ * another writer was first; the head's row lock serialises writers.
  */
 export async function writeBatch(connection: Queryable, write: Write): Promise<boolean> {
   const { batch } = write;
@@ -66,7 +66,10 @@ function rowValues({ sealed, columns }: PreparedRow): unknown[] {
   ];
 }
 
-/** Empty if no decision of the batch counts for a budget. The statement then has no budget part. */
+/**
+ * Returns the values of the budget part. If no decision of the batch counts for a budget, there are
+ * none, and the statement has no budget part.
+ */
 function tallyValues({ tally }: PreparedBatch): unknown[] {
   if (tally.length === 0) return [];
   return [
@@ -88,8 +91,8 @@ const rowTypes = [
 ] as const;
 
 /**
- * Statements with up to this number of rows are prepared, because planning a small statement takes
- * as long as executing it.
+ * Maximum number of rows of a statement that is prepared. Planning a small statement takes as long
+ * as executing it.
  */
 const namedSizeMax = 16;
 const texts = new Map<string, string>();
@@ -140,7 +143,7 @@ WITH moved AS (
 SELECT count(*)::int AS moved FROM moved`;
 }
 
-/** The statement's budget part. Its parameters come after the rows' parameters. */
+/** Returns the SQL of the budget part. Its parameters come after the rows' parameters. */
 function countedText(before: number): string {
   const types = ['text', 'text', 'int', 'text', 'text', 'float8'];
   const lists = types.map((type, at) => `$${before + at + 1}::${type}[]`).join(', ');
@@ -152,7 +155,7 @@ function countedText(before: number): string {
 )`;
 }
 
-/** The row's index in the batch, then one parameter per column. */
+/** Returns the SQL of one row: the row's index in the batch, then one parameter per column. */
 function rowText(index: number): string {
   const first = headValueCount + 1 + index * rowTypes.length;
   // The casts of the first row define the column types.

@@ -1,13 +1,13 @@
 /** A signed checkpoint of a tenant's ledger. */
 export interface Checkpoint {
-  /** C2SP signed note, with the cosignatures of witnesses so far. */
+  /** C2SP signed note, with the cosignatures that witnesses have given so far. */
   readonly note: string;
   readonly size: number;
   /** 32 bytes. */
   readonly root: Buffer;
   /** Thumbprint of the signing key. */
   readonly kid: string;
-  /** The signing key as a note verifier key. */
+  /** The signing key, in the format of a note verifier key. */
   readonly vkey: string;
   readonly createdAt: Date;
 }

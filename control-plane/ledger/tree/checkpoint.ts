@@ -25,8 +25,8 @@ const triesMax = 5;
 
 /**
  * Returns a checkpoint of the current ledger: the newest one, or a new one if the ledger grew.
- * Signs only an extension of the newest checkpoint; anything else is an incident and throws
- * `evidence.fork`. Never call it inside a transaction.
+ * Signs only a ledger that extends the newest checkpoint; any other ledger is an incident and
+ * throws `evidence.fork`. Never call it inside a transaction.
  */
 export async function checkpointNow(
   services: CheckpointServices,
@@ -40,7 +40,7 @@ export async function checkpointNow(
     }
     await checkExtends(services, tenantId, { newest, end });
     const made = await sign(services, tenantId, { after: newest?.size, end });
-    // Another replica stored a checkpoint first, so the ledger must be compared with that
+    // Another replica stored a checkpoint first. The next try compares the ledger with that
     // checkpoint.
     if (made !== undefined) return made;
   }
@@ -50,7 +50,7 @@ export async function checkpointNow(
 }
 
 /**
- * The newest stored checkpoint, if any. A checkpoint that no key of the tenant signed is an
+ * Returns the newest stored checkpoint, if any. A checkpoint that no key of the tenant signed is an
  * incident.
  */
 export async function newestCheckpoint(
@@ -81,8 +81,8 @@ export async function openStored(
 }
 
 /**
- * Returns only public keys whose private key the vault could decrypt. A row in the key table is not
- * enough, because it can be forged.
+ * Returns only public keys whose private key the vault can decrypt. A row in the key table is not
+ * enough, because such a row can be forged.
  */
 async function ownKeys(signingKeys: SigningKeys, tenantId: string) {
   const keys = await signingKeys.history(tenantId, 'checkpoint');
@@ -166,13 +166,13 @@ function refuse(
 
 interface NewCheckpoint {
   readonly checkpoint: Checkpoint;
-  /** Size of the previous checkpoint; undefined: there was none. */
+  /** Size of the previous checkpoint; undefined if there was none. */
   readonly after: number | undefined;
 }
 
 /**
  * Stores a checkpoint and queues it for the tenant's webhook. Returns false, without an effect, if
- * a newer checkpoint was stored after the comparison.
+ * another process stored a newer checkpoint after the comparison.
  */
 async function insertCheckpoint(
   services: Pick<LedgerServices, 'db' | 'vault' | 'clock' | 'log'>,
@@ -220,8 +220,8 @@ async function pushCheckpoint(
 }
 
 /**
- * Whether the webhook receives checkpoints. Returns false for unreadable settings, because they
- * must not prevent the creation of checkpoints.
+ * Returns whether the webhook receives checkpoints. Settings that cannot be read count as no,
+ * because they must not prevent the creation of checkpoints.
  */
 function keepsCheckpoints({ vault, log }: PushServices, tenantId: string, sealed: string): boolean {
   try {

@@ -21,8 +21,8 @@ interface Fork {
 type ForkServices = Pick<LedgerServices, 'db' | 'ledger' | 'vault' | 'clock' | 'log'>;
 
 /**
- * Reports that the ledger does not match its signatures: in the log, in the ledger (once for each
- * checkpoint and problem), and to the caller as `evidence.fork`.
+ * Reports that the ledger does not match its signatures. Logs it, records it in the ledger (once
+ * for each checkpoint and problem), and throws `evidence.fork`.
  */
 export async function refuseFork(
   services: ForkServices,
@@ -36,7 +36,7 @@ export async function refuseFork(
   throw new GatewayError('evidence.fork');
 }
 
-/** Reports a fork that sealing found, once. Never rejects. */
+/** Reports, only once, a fork that was found while sealing. Never rejects. */
 export async function reportForkedEnd(
   services: ForkServices & Pick<LedgerServices, 'pool'>,
   tenantId: string,

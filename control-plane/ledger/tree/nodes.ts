@@ -10,18 +10,18 @@ import {
 import type { Queryable } from '../sealing/read-state.ts';
 
 /**
- * Maximum number of whole tiles that are read and hashed at once. Their 4,096 hashes block the
- * event loop only briefly.
+ * Maximum number of whole tiles that are read and hashed at once, so that their 4,096 hashes block
+ * the event loop only briefly.
  */
 const tilesMax = 16;
 
-/** Hashes of a tree are missing in the database because rows are missing. */
+/** Thrown if the database lacks hashes of a tree because rows are missing. */
 export class MissingNodes extends Error {
   override readonly name = 'MissingNodes';
 }
 
 /**
- * Stores the roots of whole tiles of the first `size` leaves. Concurrent calls are harmless,
+ * Stores the roots of the whole tiles in the first `size` leaves. Concurrent calls are harmless,
  * because the root of a whole tile never changes.
  */
 export async function fillNodes(
@@ -62,7 +62,7 @@ async function storedNodes(
   return Number(rows[0]?.count ?? 0);
 }
 
-/** All hashes of a span, in order; throws `MissingNodes`. */
+/** Returns all hashes of a span, in order; throws `MissingNodes`. */
 export async function readSpan(
   connection: Queryable,
   tenantId: string,
@@ -72,7 +72,7 @@ export async function readSpan(
   return read(span);
 }
 
-/** All event hashes of a range of rows, in order; throws `MissingNodes`. */
+/** Returns all event hashes of a range of rows, in order; throws `MissingNodes`. */
 export async function readEventHashes(
   connection: Queryable,
   tenantId: string,
@@ -87,7 +87,7 @@ export async function readEventHashes(
   throw new MissingNodes(`rows from position ${start + 1} to ${end} are missing`);
 }
 
-/** Roots of subtrees, in the requested order, with one query per level. */
+/** Returns the roots of subtrees, in the requested order. Makes one query per level. */
 export async function readRoots(
   connection: Queryable,
   tenantId: string,

@@ -96,8 +96,8 @@ interface ProvedTree {
 }
 
 /**
- * Returns the tree of the requested size. Without a size: the tree of the newest checkpoint, or of
- * a new checkpoint if the newest is smaller than `covers`.
+ * Returns the tree of the requested size. If no size is requested, returns the tree of the newest
+ * checkpoint, or of a new checkpoint if the newest one is smaller than `covers`.
  */
 async function treeOf(
   services: CheckpointServices,
@@ -126,8 +126,8 @@ async function checkpointOf(
 }
 
 /**
- * Returns the proof, or reports a fork. A failing proof means that rows, stored hashes or
- * checkpoints were changed.
+ * Returns the proof. If the proof fails, reports a fork, because rows, stored hashes or checkpoints
+ * were then changed.
  */
 async function provedOr<Result>(
   services: CheckpointServices,

@@ -1,7 +1,7 @@
 import { emptyRoot } from '../../../shared/ledger/merkle.ts';
 import type { Queryable } from '../sealing/read-state.ts';
 
-/** A checkpoint as stored, not verified yet. */
+/** A checkpoint as stored. It is not verified yet. */
 export interface StoredNote {
   readonly size: number;
   readonly note: string;
@@ -30,7 +30,7 @@ export async function readNewest(
   return newest;
 }
 
-/** The checkpoint of exactly this size. */
+/** Returns the checkpoint of exactly this size. */
 export async function readOfSize(
   connection: Queryable,
   tenantId: string,
@@ -43,7 +43,7 @@ export async function readOfSize(
   return rows.map(toStored)[0];
 }
 
-/** Checkpoints smaller than a size, largest first. */
+/** Returns the checkpoints smaller than a size, largest first. */
 export async function readBefore(
   connection: Queryable,
   tenantId: string,

@@ -6,7 +6,7 @@ import { refuseFork } from './fork.ts';
 import { fillNodes, MissingNodes, readEventHashes, readSpan } from './nodes.ts';
 import { readNewest } from './stored.ts';
 
-/** One tile of hashes, 32 bytes each. */
+/** Returns one tile: its hashes, 32 bytes each. */
 export async function tileBytes(
   services: CheckpointServices,
   tenantId: string,
@@ -20,7 +20,10 @@ export async function tileBytes(
   });
 }
 
-/** The entries of one tile: the data of its leaves, each after a two-byte length. */
+/**
+ * Returns the entries of one tile: the data of its leaves, each preceded by its length in two
+ * bytes.
+ */
 export async function entryBytes(
   services: CheckpointServices,
   tenantId: string,
@@ -41,7 +44,8 @@ function entryOf(eventHash: string): Buffer {
 }
 
 /**
- * Range of the tile's hashes at the tile's level; throws if the tree does not have the tile yet.
+ * Returns the range of the tile's hashes within the tile's level. Throws if the tree does not have
+ * the tile yet.
  */
 async function rangeOf(
   { pool }: CheckpointServices,

@@ -7,12 +7,12 @@ import { ledgerChain } from '../sealing/incident.ts';
 import { newEvent } from '../sealing/new-event.ts';
 
 interface Alarm {
-  /** Type of the event and of the message. */
+  /** Type of both the event and the message. */
   readonly type: 'chain_verification_failed' | 'evidence.rolled_back';
   /** Identifies the case. Webhooks get one message per case and hour. */
   readonly key: string;
   readonly data: JsonObject;
-  /** True: one event and one message per case. False: an event on every call. */
+  /** True: one event and one message per case. False: one event per call. */
   readonly isOnce?: boolean | undefined;
   /** Further changes, made on every call in the same transaction. */
   readonly also?: ((tx: Transaction) => Promise<void>) | undefined;
@@ -21,10 +21,10 @@ interface Alarm {
 const quietMs = 60 * 60_000;
 
 /**
- * Reports a damaged ledger: an event on the chain of ledger incidents, and a notification. Both are
- * committed before sealing is tried, because a damaged ledger may accept no more events. The first
- * event of a case has an id derived from the case, so that the database detects repeats. Never
- * rejects.
+ * Reports a damaged ledger: records an event on the chain of ledger incidents and queues a
+ * notification. Commits both before it tries to seal, because a damaged ledger may accept no more
+ * events. The first event of a case has an id derived from the case, so that the database detects
+ * repeats. Never rejects.
  */
 export async function raiseAlarm(
   services: LedgerServices,

@@ -6,8 +6,8 @@ import type { Queryable } from '../sealing/read-state.ts';
 import { readCheckpoint } from './read-checkpoint.ts';
 
 /**
- * Reads the stored checkpoints of a stretch, in position order, each verified with the tenant's
- * keys.
+ * Reads the stored checkpoints in a stretch of the ledger, in position order, and verifies each
+ * with the tenant's keys.
  */
 export async function readStoredCheckpoints(
   connection: Queryable,
@@ -30,9 +30,9 @@ export async function readStoredCheckpoints(
 }
 
 /**
- * For a verification that starts inside the ledger: reads the heads that the chains of these rows
- * had before the start. An earlier verification covered these heads; if they changed since, the
- * next verification of the whole ledger detects the change.
+ * Used by a verification that starts inside the ledger. Reads the heads that the chains of these
+ * rows had before the start. An earlier verification covered these heads; if they changed since,
+ * the next verification of the whole ledger detects the change.
  */
 export async function readStarts(
   connection: Queryable,

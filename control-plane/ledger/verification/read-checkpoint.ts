@@ -3,8 +3,8 @@ import { openCheckpoint } from '../../../shared/ledger/checkpoint.ts';
 import type { Checkpoint } from '../../../shared/ledger/verification/ledger-source.ts';
 
 /**
- * Reads position and root from a checkpoint of a tenant's ledger; undefined unless one of the
- * tenant's keys signed it. The installation name in the note is ignored, because it may have
+ * Reads position and root from a checkpoint of a tenant's ledger. Returns undefined unless one of
+ * the tenant's keys signed it. Ignores the installation name in the note, because the name may have
  * changed since.
  */
 export function readCheckpoint(

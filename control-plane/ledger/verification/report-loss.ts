@@ -5,16 +5,20 @@ import { raiseAlarm } from './alarm.ts';
 import { changeIn, readVerification } from './verification-state.ts';
 
 interface Loss extends End {
-  /** Position at which the ledger ends now. */
+  /** Current last position of the ledger. */
   readonly ledgerPosition: number;
   /**
-   * States who observed the lost end, as a phrase for the message, such as `a sidecar was told`.
+   * States who observed the lost end, as a phrase to insert into the message, such as `a sidecar
+   * was told`.
    */
   readonly observation: string;
   readonly data?: JsonObject | undefined;
 }
 
-/** Reports a ledger that was rolled back or rewritten: an event and an alert, once for each lost end. Never rejects. */
+/**
+ * Reports a ledger that was rolled back or rewritten. Records one event and one alert for each lost
+ * end. Never rejects.
+ */
 export async function reportLoss(
   services: LedgerServices,
   tenantId: string,

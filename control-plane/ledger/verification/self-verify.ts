@@ -6,10 +6,12 @@ import { noteVerified, reportFailure, verifyChain } from './verify-chain.ts';
 import { verifyRows } from './verify-rows.ts';
 
 const hourMs = 3_600_000;
-/** Interval of checking which verifications are due. */
+/** Interval at which the due verifications are determined. */
 const roundMs = 30_000;
 
-/** By tenant: time at which this process first left a due verification to another replica. */
+/**
+ * For each tenant, the time at which this process first left a due verification to another replica.
+ */
 type Left = Map<string, number>;
 
 /** Verifies every tenant's ledger periodically. */
@@ -65,9 +67,9 @@ async function verifyIfDue(services: LedgerServices, tenantId: string, left: Lef
 }
 
 /**
- * Lets one replica verify per interval. If it crashes, another one verifies in the next interval.
- * After two intervals without a verification the bus is ignored, because otherwise a writer in
- * Redis could prevent all verification.
+ * Returns whether this replica verifies; one replica does so per interval. If that replica crashes,
+ * another one verifies in the next interval. After two intervals without a verification, every
+ * replica ignores the bus, because otherwise a writer in Redis could prevent all verification.
  */
 async function takeTurn(
   { bus, clock, config: { verifyMs } }: LedgerServices,

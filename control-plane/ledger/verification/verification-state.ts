@@ -22,7 +22,7 @@ export interface VerificationState {
   readonly wholeAtMs: number;
   /** Problem that a verification found. Only a verification of the whole ledger clears it. */
   readonly problem: KnownProblem | null;
-  /** Highest acknowledged position that the ledger no longer contains; 0: none. */
+  /** Highest acknowledged position that the ledger no longer contains; 0 if none. */
   readonly lostPosition: number;
   /** Position up to which an operator accepted the loss. */
   readonly acceptedPosition: number;
@@ -40,7 +40,10 @@ export const unverified: VerificationState = {
 
 type StateDeps = Pick<LedgerServices, 'db' | 'vault' | 'log'>;
 
-/** Ignores a row that fails its integrity check, so that the whole ledger is verified again. */
+/**
+ * Reads the state. Ignores a row that fails its integrity check; the whole ledger is then verified
+ * again.
+ */
 export async function readVerification(
   services: StateDeps,
   tenantId: string,

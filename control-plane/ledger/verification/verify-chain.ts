@@ -11,15 +11,15 @@ import { changeVerification, readVerification } from './verification-state.ts';
 import { verifyRows } from './verify-rows.ts';
 
 interface Wanted {
-  /** Signed note of a checkpoint that was kept outside this installation. */
+  /** Checkpoint that was kept outside this installation, as a signed note. */
   readonly checkpoint?: string | undefined;
   readonly isPatient?: boolean | undefined;
 }
 
 /**
- * Verifies a tenant's whole ledger from its canonical texts. A failure is sealed as
- * `chain_verification_failed` and queued as a notification; the report is returned even if that
- * fails.
+ * Verifies a tenant's whole ledger from its canonical texts. Seals a failure as
+ * `chain_verification_failed` and queues a notification. Returns the report even if sealing or
+ * queueing fails.
  */
 export async function verifyChain(
   services: LedgerServices,
@@ -44,8 +44,8 @@ export async function verifyStored(
 }
 
 /**
- * End of the last verification, which the ledger must still contain. A MAC proves that the control
- * plane stored it.
+ * Returns the end of the last verification. The ledger must still contain it. A MAC proves that the
+ * control plane stored it.
  */
 function checkpointOf({ tree }: VerifiedUpTo): Checkpoint {
   return { position: tree.size, treeRoot: `sha256:${tree.root().toString('hex')}` };
@@ -94,8 +94,8 @@ export async function noteVerified(
 }
 
 /**
- * Throws for a note that no key of this tenant signed. Such a note proves nothing about the ledger,
- * so it must raise no alarm.
+ * Reads a checkpoint. Throws for a note that no key of this tenant signed: it proves nothing about
+ * the ledger, so it must not raise an alarm.
  */
 async function genuine(
   { signingKeys }: Pick<LedgerServices, 'signingKeys'>,

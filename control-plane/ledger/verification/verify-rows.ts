@@ -20,26 +20,30 @@ import {
 import { readStarts, readStoredCheckpoints } from './read-beside.ts';
 
 /**
- * Number of newest batches whose signatures are verified. They cover the rows of all older batches.
+ * Verification checks the signatures of this many batches, the newest ones. They cover the rows of
+ * all older batches.
  */
 const signaturesMax = 1_000;
-/** As long as more than this number of rows are unread, they are read before the final snapshot. */
+/** Maximum number of rows that are left for the final snapshot; earlier rows are read before it. */
 const tailRowsMax = 500;
-/** A background verification pauses for this multiple of its working time. */
+/**
+ * A background verification pauses after each page, for this multiple of the page's working time.
+ */
 const patience = 3;
 
 interface Wanted {
   readonly tenantId: string;
   /** Verified checkpoints that the ledger must contain. */
   readonly checkpoints?: readonly Checkpoint[] | undefined;
-  /** End of an earlier verification, to start from; undefined: verify the whole ledger. */
+  /** End of an earlier verification, where this one starts; undefined: verify the whole ledger. */
   readonly from?: VerifiedUpTo | undefined;
   /** True for a background verification, which pauses between pages. */
   readonly isPatient?: boolean | undefined;
 }
 
 /**
- * Verifies a tenant's whole ledger, or the rows after an earlier verification, and records nothing.
+ * Verifies a tenant's whole ledger, or only the rows after an earlier verification. Records
+ * nothing.
  */
 export async function verifyRows(
   { pool, signingKeys }: Pick<LedgerServices, 'pool' | 'signingKeys'>,
@@ -71,8 +75,8 @@ function readLedger(pool: Pool, keys: readonly PublicJwk[], wanted: Wanted) {
   let end: LedgerEnd = { head: undefined, chainEnds: [] };
   return {
     async *pages(): AsyncGenerator<LedgerPage> {
-      // Some filters would show rows with a position below 1, so the verification must read such
-      // rows, too.
+      // Includes rows with a position below 1: some filters would show such rows, so they must be
+      // verified, too.
       let after = start === 0 ? Number.MIN_SAFE_INTEGER : start;
       for (
         let upTo = await headPosition(pool, tenantId);
