@@ -9,17 +9,17 @@ import type { PrismaClient } from './store/generated/client.ts';
 import type { Upstream } from './upstream/open-upstream.ts';
 import type { Vault } from './vault/vault.ts';
 
-/** Infrastructure of all parts of the control plane. */
+/** Infrastructure that all parts of the control plane use. */
 export interface Platform {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
   readonly db: PrismaClient;
-  /** The pool under `db`, for the hot path: sealing. */
+  /** The pool under `db`, used for the hot path: sealing. */
   readonly pool: Pool;
   readonly bus: Bus;
   readonly vault: Vault;
-  /** Verifies which database rows the control plane signed. */
+  /** Verifies that the control plane signed a database row. */
   readonly guard: RowGuard;
   readonly signingKeys: SigningKeys;
   readonly upstream: Upstream;

@@ -9,11 +9,14 @@ import { authenticateSidecar } from './sidecar-token.ts';
 const bearerForm = /^bearer +([^\s,]+) *$/i;
 const keyLengthMax = 200;
 
-/** Identifies the caller. Throws 401 if the operation's credential is missing or invalid. */
+/**
+ * Identifies the caller. Throws an error with status 401 if the operation's credential is missing
+ * or invalid.
+ */
 export type Authenticate = (
   operation: AnyOperation,
   req: IncomingMessage,
-  /** Charges the address before an unknown key is looked up; may throw. */
+  /** Called before an unknown key is looked up: charges the caller's address, and may throw. */
   chargeUnknown: (address: string) => Promise<void>,
 ) => Promise<Caller>;
 
@@ -32,7 +35,9 @@ export function createAuthenticate(services: Platform): Authenticate {
   };
 }
 
-/** Reports expiry only to a caller that holds the key. */
+/**
+ * Builds the error for an invalid key. It states the expiry only to a caller that holds the key.
+ */
 function invalidKey(expiredAtMs: number | undefined): GatewayError {
   if (expiredAtMs === undefined) return new GatewayError('auth.invalid_key');
   const expired_at = new Date(expiredAtMs).toISOString();
@@ -51,7 +56,7 @@ const anonymous: Omit<Caller, 'address'> = {
   permissions: new Set(),
 };
 
-/** Bearer token of a request. */
+/** Returns the bearer token of a request. */
 export function bearerToken(req: Pick<IncomingMessage, 'headers'>, forSidecar: boolean): string {
   const header = req.headers.authorization;
   if (header === undefined) {
@@ -66,7 +71,10 @@ export function bearerToken(req: Pick<IncomingMessage, 'headers'>, forSidecar: b
   return token;
 }
 
-/** Throws unless the caller may use the operation: gateway scope first, then its permission. */
+/**
+ * Throws unless the caller may use the operation. Checks the gateway scope first, then the
+ * operation's permission.
+ */
 export function authorise({ auth, permission }: AnyOperation, caller: Caller): void {
   if (auth === 'none' || auth === 'sidecar') return;
   if (auth === 'gateway' && caller.scope !== 'gateway') {

@@ -1,6 +1,6 @@
 import type { Permission } from '../../../shared/contract/base/operation.ts';
 
-/** The authenticated caller; never taken from the request's body. */
+/** The authenticated caller. Its values never come from the request's body. */
 export interface Caller {
   readonly kind: 'key' | 'sidecar' | 'anonymous';
   /** Empty for anonymous callers. */
@@ -9,7 +9,7 @@ export interface Caller {
   readonly principal: string;
   /**
    * Principals whose keys created this key, directly or through other keys (see
-   * control-plane/keys); absent for sidecars.
+   * control-plane/keys). Absent for sidecars.
    */
   readonly mintedBy?: readonly string[] | undefined;
   readonly role: string;

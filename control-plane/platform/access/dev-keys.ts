@@ -12,15 +12,15 @@ interface DevKey {
   readonly principal: string;
 }
 
-// Less strict than the form of generated keys, and without a checksum, because development keys are
-// written by hand.
+// Less strict than the form of generated keys and without a checksum, because people write
+// development keys by hand.
 const keyForm = /^apk_[0-9A-Za-z_-]{4,128}$/;
 const tenantForm = /^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$/;
 const principalForm = /^[\p{L}\p{N}][\p{L}\p{N} ._@+/-]{0,99}$/u;
 
 /**
  * Parses `SALLYPORT_DEV_KEYS`: `key=tenant:role:scope[:principal]`, comma separated. Error messages
- * identify an entry by its number and never repeat a key. Throws in production if keys are set.
+ * identify an entry by its number and never repeat a key. Throws in production if any keys are set.
  */
 export function parseDevKeys({
   devKeys,

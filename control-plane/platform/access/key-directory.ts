@@ -7,12 +7,12 @@ import { parseDevKeys } from './dev-keys.ts';
 import { mintersOf } from './minters.ts';
 import { permissionsOf } from './roles.ts';
 
-/** Cache time of a key, and so the maximum delay of a revocation on other replicas. */
+/** How long a key is cached, and so how long a revocation may take to apply on other replicas. */
 const believedMs = 1_000;
 const cacheMax = 10_000;
 const lastUsedStepMs = 60_000;
 
-/** Identity of a key; the address comes from the request. */
+/** Identity of a key. The address is missing, because it comes from the request. */
 export type KeyHolder = Omit<Caller, 'address'>;
 
 interface Known {
@@ -25,23 +25,27 @@ interface Known {
 /** Looks up the holder of an API key. */
 interface KeyDirectory {
   /**
-   * The holder of a valid key; undefined for an unknown, revoked, expired or malformed one. Calls
-   * `beforeUnknown` before it looks up a key that is not in the cache.
+   * Returns the holder of a valid key, or undefined for an unknown, revoked, expired or malformed
+   * key. Calls `beforeUnknown` before it looks up a key that is not in the cache.
    */
   find(key: string, beforeUnknown?: () => Promise<void>): Promise<KeyHolder | undefined>;
   /**
-   * When the key that was just looked up expired, in ms since the epoch; undefined for other keys.
+   * Returns when a key expired, in ms since the epoch. Returns undefined unless this key was just
+   * looked up and is expired.
    */
   expiredAtMs(key: string): number | undefined;
-  /** Removes a key from the cache, by its hash, so that its revocation applies here at once. */
+  /**
+   * Removes a key, identified by its hash, from the cache, so that its revocation applies in this
+   * process at once.
+   */
   forget(hash: string): void;
 }
 
 const directories = new WeakMap<Platform, KeyDirectory>();
 
 /**
- * The services' single key directory. All code shares it, so that a revocation reaches the
- * directory's cache.
+ * Returns the services' single key directory. All code shares it, so that a revocation reaches its
+ * cache.
  */
 export function keyDirectory(services: Platform): KeyDirectory {
   const existing = directories.get(services);
@@ -51,7 +55,7 @@ export function keyDirectory(services: Platform): KeyDirectory {
   return made;
 }
 
-/** The hash of a key that the database stores. */
+/** Returns the hash under which the database stores a key. */
 export function hashApiKey(vault: Platform['vault'], key: string): string {
   return vault.mac('api_key', key);
 }
@@ -67,7 +71,7 @@ function createKeyDirectory(services: Platform): KeyDirectory {
     ),
   );
   const cache = new Map<string, Known>();
-  // Counts revocations: a row that was read before a revocation is not cached after it.
+  // Counts revocations. A row that was read before a revocation must not enter the cache after it.
   let revocations = 0;
 
   const lookUp = async (key: string, index: string): Promise<Known | undefined> => {
@@ -143,7 +147,7 @@ async function readKey(services: Platform, hash: string): Promise<Known | undefi
 }
 
 /**
- * Records the last use of a key. The time is coarse and the write is not awaited, because a write
+ * Records the last use of a key. The time is coarse and the write is not awaited, because one write
  * per request would cost too much.
  */
 function recordUse(

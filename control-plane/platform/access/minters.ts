@@ -5,15 +5,15 @@ import { claimsOf } from '../signed-store/verified.ts';
 import type { ApiKey } from '../store/generated/client.ts';
 import { parseDevKeys } from './dev-keys.ts';
 
-/** Recorded as the creator of a key that was created directly on the database. */
+/** Recorded as the creator if a key was created directly on the database. */
 export const operator = 'operator';
 
 type Deps = Pick<Platform, 'config' | 'db'>;
 
 /**
- * Principals whose keys created a key, directly or through other keys, as recorded and signed when
- * the key was created. An older key has only its creator's name, so all keys of that name are
- * followed.
+ * Returns the principals whose keys created a key, directly or through other keys, as recorded and
+ * signed when the key was created. An older key has only its creator's name, so the origin of all
+ * keys of that name is followed.
  */
 export async function mintersOf(
   deps: Deps,
@@ -25,7 +25,7 @@ export async function mintersOf(
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (found.has(name) || name === operator) continue;
     const keys = await keysOf(deps, key.tenantId, name);
-    // A name without a key is a label, and cannot decide approvals.
+    // A name without a key is only a label: it cannot decide approvals.
     if (keys.length === 0) continue;
     found.add(name);
     open.push(...keys.flatMap(({ mintedBy, createdBy }) => [...mintedBy, createdBy]));
@@ -34,7 +34,10 @@ export async function mintersOf(
   return [...found];
 }
 
-/** Reads unverified rows: a forged row can only add a name, which excludes one more decider. */
+/**
+ * Reads the keys of a principal without verifying the rows: a forged row can only add a name, which
+ * excludes one more decider.
+ */
 async function keysOf(deps: Deps, tenantId: string, principal: string) {
   const stored = await claimedRows(deps.db, 'api_key').findClaims(['mintedBy', 'createdBy'], {
     where: { tenantId, principal },
@@ -46,8 +49,8 @@ async function keysOf(deps: Deps, tenantId: string, principal: string) {
 }
 
 /**
- * Records and signs the minters of keys that have none recorded, so that a database writer cannot
- * change the origin of a key.
+ * Records and signs the minters of keys for which none are recorded, so that a database writer
+ * cannot change the origin of a key.
  */
 export async function recordMinters(
   services: Pick<Platform, 'db' | 'config' | 'guard'>,

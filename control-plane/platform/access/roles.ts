@@ -32,7 +32,8 @@ const permissionsByRole: Readonly<Record<Role, ReadonlySet<Permission>>> = {
   ]),
 };
 
-// A key that is bound to an agent may also issue that agent's passports; use cases check the agent.
+// Permissions of a key that is bound to an agent. It may also issue that agent's passports; use
+// cases check the agent.
 const boundAgent: ReadonlySet<Permission> = new Set([
   ...permissionsByRole.agent,
   'passport.issue',
@@ -42,7 +43,10 @@ export function isRole(text: string): text is Role {
   return (roles as readonly string[]).includes(text);
 }
 
-/** Permissions of a role; an unknown role has none. `agentBound`: the key is bound to one agent. */
+/**
+ * Returns the permissions of a role; an unknown role has none. `agentBound`: the key is bound to
+ * one agent.
+ */
 export function permissionsOf(role: string, agentBound: boolean): ReadonlySet<Permission> {
   if (!isRole(role)) return new Set();
   return role === 'agent' && agentBound ? boundAgent : permissionsByRole[role];

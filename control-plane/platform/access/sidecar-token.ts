@@ -11,15 +11,16 @@ import type { Platform } from '../platform.ts';
 import { signedRows } from '../signed-store/signed-rows.ts';
 import type { KeyHolder } from './key-directory.ts';
 
-/** Maximum clock difference between sidecar and control plane. */
+/** Maximum difference between the clocks of sidecar and control plane. */
 const skewSeconds = 30;
 const tokenLengthMax = 4_096;
 const idForm = /^[0-9A-Za-z_-]{1,100}$/;
 
 /**
- * Authenticates a sidecar by its token; throws 401 for an invalid token. `iss` and `sub` must be
- * the sidecar's id, `aud` the control plane, the lifetime at most a minute, and the signature must
- * be from the sidecar's enrolled key. A token may be used for several requests.
+ * Authenticates a sidecar by its token; throws an error with status 401 for an invalid token. `iss`
+ * and `sub` must be the sidecar's id, `aud` must be the control plane, the lifetime must be at most
+ * a minute, and the signature must be made with the sidecar's enrolled key. A token may be used for
+ * several requests.
  */
 export async function authenticateSidecar(
   { db, clock, guard }: Pick<Platform, 'db' | 'clock' | 'guard'>,
@@ -53,7 +54,7 @@ function refused(detail: string): GatewayError {
   });
 }
 
-/** Issuer of an unverified token; use it only to find the verification key. */
+/** Returns the issuer of an unverified token. Use it only to find the verification key. */
 function claimedId(token: string): string | undefined {
   const [, body = '', signature] = token.length <= tokenLengthMax ? token.split('.') : [];
   if (signature === undefined) return undefined;

@@ -46,14 +46,14 @@ const schema = z.object({
   NODE_ENV: z.string().optional(),
 });
 
-/** Credentials of the control plane for a KMS. */
+/** Credentials that the control plane uses at a KMS. */
 export interface KmsAccess {
-  /** For Vault. */
+  /** Token for Vault. */
   readonly token: string | undefined;
   readonly accessKeyId: string | undefined;
   readonly secretAccessKey: string | undefined;
   readonly sessionToken: string | undefined;
-  /** Endpoint of AWS KMS, if not the region's default. */
+  /** Endpoint of AWS KMS, if it is not the region's default. */
   readonly endpoint: string | undefined;
 }
 
@@ -61,13 +61,13 @@ export interface KmsAccess {
 export interface Config {
   readonly apiHost: string;
   readonly apiPort: number;
-  /** Port of `/metrics` and detailed `/readyz`; undefined: the API's port. */
+  /** Port of `/metrics` and detailed `/readyz`; undefined: the API's port also serves them. */
   readonly adminPort?: number | undefined;
   readonly dataDir: string;
   readonly devKeys: string;
   /** Base64 of 32 bytes; undefined: embedded mode creates one in the data directory. */
   readonly masterKey: string | undefined;
-  /** The previous master key, as long as it may still wrap a secret. */
+  /** The previous master key, needed as long as a secret may be wrapped with it. */
   readonly masterKeyPrevious: string | undefined;
   /** KMS key that generates master keys; undefined: the operator supplies them. */
   readonly kmsKey: string | undefined;
@@ -77,26 +77,26 @@ export interface Config {
   readonly databaseUrl: string | undefined;
   /** Undefined: the in-process bus. */
   readonly redisUrl: string | undefined;
-  /** Maximum requests of a tenant per minute. */
+  /** Maximum number of requests of a tenant per minute. */
   readonly requestsPerMinute: number;
   /** Name of this installation in checkpoints. */
   readonly ledgerOrigin: string;
   /** Number of new events after which a checkpoint is created. */
   readonly checkpointEvents: number;
-  /** Time after which a checkpoint is created if there is at least one new event. */
+  /** Time after which a checkpoint is created, provided there is at least one new event. */
   readonly checkpointIntervalMs: number;
   /** Witnesses that cosign checkpoints. */
   readonly witnesses: readonly Witness[];
   /** Private CIDR ranges that `execute` may reach. */
   readonly allowPrivate: readonly string[];
   readonly upstreamConnectMs: number;
-  /** Timeout of a whole `execute` call, after the connection is established. */
+  /** Timeout of a whole `execute` call. It starts when the connection is established. */
   readonly upstreamTimeoutMs: number;
   /** Maximum size of an upstream's response that `execute` returns. */
   readonly answerBytesMax: number;
-  /** Interval of verifying the events sealed since the last verification. */
+  /** Interval at which the events sealed since the last verification are verified. */
   readonly verifyMs: number;
-  /** Interval of verifying the whole ledger. */
+  /** Interval at which the whole ledger is verified. */
   readonly verifyWholeHours: number;
   readonly logLevel: string;
   readonly production: boolean;

@@ -3,8 +3,8 @@ import { asSetting } from '../../../shared/base/settings.ts';
 import { type NoteVerifier, parseVkey } from '../../../shared/ledger/note.ts';
 
 /**
- * An external party that cosigns a checkpoint only if the checkpoint extends those that this party
- * signed before.
+ * An external party that cosigns a checkpoint only if the checkpoint extends the ones that the
+ * party signed before.
  */
 export interface Witness {
   /** Parsed verifier key. */
@@ -13,7 +13,7 @@ export interface Witness {
   readonly url: string;
 }
 
-/** A URL without scheme such as `gateway.example`: the prefix of every ledger's name. */
+/** Prefix of every ledger's name: a URL without scheme, such as `gateway.example`. */
 export const ledgerOriginSetting = z
   .string()
   .regex(

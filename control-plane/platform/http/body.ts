@@ -11,7 +11,8 @@ const ndjson = 'application/x-ndjson';
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Maximum body that is accepted by an operation without a body: an empty object and white space.
+ * Maximum size of the body that an operation without a body accepts: an empty object and white
+ * space.
  */
 const emptyBytesMax = 1_024;
 const emptyObject = /^[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*$/;
@@ -66,9 +67,9 @@ export async function readBody(req: IncomingMessage, bytesMax: number): Promise<
 }
 
 /**
- * Reads and drops the rest of a request that was answered early. A connection closed with unread
- * bytes is reset, and the client may not see the response. Reading ends with the server's request
- * timeout or after `discardBytesMax`.
+ * Reads and drops the rest of a request that was answered early. If a connection is closed with
+ * unread bytes, it is reset, and the client may not see the response. Reading ends with the
+ * server's request timeout or after `discardBytesMax`.
  */
 export function discardRest(req: IncomingMessage): void {
   let bytes = 0;
@@ -85,7 +86,7 @@ function tooLarge(bytesMax: number): GatewayError {
   });
 }
 
-/** Parses a body as its operation expects it; undefined for an empty body. */
+/** Parses a body in the form that its operation expects; undefined for an empty body. */
 export async function parseBody(
   raw: Buffer,
   contentType: string | undefined,
@@ -131,8 +132,8 @@ function isJson(media: string): boolean {
 }
 
 /**
- * Parses JSON that every parser reads as the same value and that can be stored: no U+0000 (Postgres
- * cannot store it), no `__proto__`.
+ * Parses JSON. Accepts only JSON that every parser reads as the same value and that can be stored:
+ * no U+0000 (Postgres cannot store it), no `__proto__`.
  */
 async function parseJson(
   raw: Buffer,
@@ -174,7 +175,7 @@ function isStorableText(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0');
 }
 
-/** Throws for a value of `JSON.parse` that cannot be stored exactly. */
+/** Throws if a value from `JSON.parse` cannot be stored exactly. */
 export function refuseUnstorable(value: unknown, path: string, depth = 1): void {
   if (typeof value === 'string') {
     refuseText(value, path);
@@ -208,7 +209,7 @@ function refuseName(name: string, path: string): void {
   refuseText(name, path);
 }
 
-/** Throws for text that cannot be stored: half of a surrogate pair, U+0000. */
+/** Throws if a text cannot be stored because it contains U+0000 or half of a surrogate pair. */
 export function refuseText(text: string, path: string): void {
   if (isStorableText(text)) return;
   throw new GatewayError('args.encoding_invalid', {
@@ -216,10 +217,10 @@ export function refuseText(text: string, path: string): void {
   });
 }
 
-/** The lines are kept as received, because the operation parses them. */
+/** Splits a body into lines. Keeps the lines as received, because the operation parses them. */
 function parseLines(raw: Buffer): string[] {
   const lines = decode(raw).split('\n');
-  // A final line feed ends the last line.
+  // A final line feed ends the last line and begins no new one.
   if (lines.at(-1) === '') lines.pop();
   for (const [index, line] of lines.entries()) refuseText(line, `line ${index + 1}`);
   return lines;

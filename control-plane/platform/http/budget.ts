@@ -6,19 +6,19 @@ import type { Platform } from '../platform.ts';
 
 const windowMs = 60_000;
 /**
- * After a failure of the bus, count in process for this long, so that an outage does not slow
- * requests.
+ * After a failure of the bus, requests are counted in process for this long, so that an outage does
+ * not slow requests.
  */
 const retryBusMs = 5_000;
 const localCountersMax = 10_000;
-/** Tenant id for the budgets of callers without a tenant; no tenant can have this id. */
+/** Tenant id for the budgets of callers without a tenant. No real tenant can have this id. */
 const publicTenant = '_public';
 const nobody = { tenantId: '' };
 
 export interface BudgetLimits {
   /** Requests per minute. */
   readonly requestsPerMinute: Readonly<Record<Budget, number>>;
-  /** Unknown keys per address and minute. Default 600. */
+  /** Unknown keys per address and minute; default 600. */
   readonly unknownKeysPerMinute?: number;
 }
 
@@ -29,7 +29,8 @@ export const defaultLimits: BudgetLimits = {
 };
 
 /**
- * Processor time included in one request. Each further slice that begins counts as another request.
+ * Processor time that is included in one request. Each further slice of this length counts as
+ * another request as soon as it begins.
  */
 const timeSliceMs = 10;
 /**
@@ -44,12 +45,12 @@ interface Usage {
 }
 
 export interface Budgets {
-  /** Counts one request and sets the rate-limit headers of the response; throws `rate_limited`. */
+  /** Counts one request and sets the response's rate-limit headers; throws `rate_limited`. */
   charge(operation: AnyOperation, caller: Caller, res: Response): Promise<void>;
-  /** Counts the processor time of a counted request; never throws. */
+  /** Counts the processor time of a request that was already counted. Never throws. */
   chargeTime(operation: AnyOperation, caller: Caller, processorMs: number): Promise<void>;
   /**
-   * Counts a refused request against the tenant's budget, whatever the operation's own budget is.
+   * Counts a refused request against the tenant's budget, even if the operation has another budget.
    */
   chargeRefused(caller: Caller, res: Response): Promise<void>;
   /** Counts an unknown key against its address, before the key is looked up. */
@@ -118,7 +119,7 @@ function tenantOf({ tenantId }: Pick<Caller, 'tenantId'>): string {
   return tenantId === '' ? publicTenant : tenantId;
 }
 
-/** Counter of a request, and its limit. */
+/** Returns the counter of a request, and its limit. */
 function counterOf(
   operation: AnyOperation,
   caller: Caller,
@@ -135,15 +136,15 @@ function defaultBudget(caller: Caller): Budget {
   return caller.kind === 'anonymous' ? 'address' : 'tenant';
 }
 
-/** Each sidecar and each address has its own counter. */
+/** Returns the key of a counter. Each sidecar and each address has a counter of its own. */
 function keyOf(budget: Budget, name: string, caller: Caller): string {
   if (budget === 'address') return `${name}:${caller.address}`;
   return budget === 'sidecar' ? `${name}:${caller.sidecarId ?? ''}` : name;
 }
 
 /**
- * Counters of this process. The table is bounded: when it is full of live counters, every request
- * is over budget.
+ * Creates counters in this process. The table is bounded: when it is full of live counters, every
+ * request is over budget.
  */
 function localCounters(now: () => number): (key: string, by: number) => Usage {
   const counters = new Map<string, { count: number; endsAt: number }>();

@@ -2,8 +2,8 @@ import type { AnyOperation } from '../../../shared/contract/base/operation.ts';
 import { namesOf } from './validate.ts';
 
 /**
- * Throws at start for malformed operations: a duplicate id or path, a keyed operation without a
- * permission, path parameters without a schema.
+ * Checks the operations at start. Throws for a duplicate id or path, a keyed operation without a
+ * permission, and path parameters without a schema.
  */
 export function checkOperations(operations: readonly AnyOperation[]): void {
   const problems = operations.flatMap(problemsOf);

@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Express, Response } from 'express';
 
-/** The rendered API reference: Swagger UI from its package, without external resources. */
+/**
+ * This file serves the rendered API reference: Swagger UI from its package, without external
+ * resources.
+ */
 
 const require = createRequire(import.meta.url);
 

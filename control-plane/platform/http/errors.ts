@@ -4,7 +4,8 @@ import { errorKinds } from '../../../shared/errors/error-kinds.ts';
 import { GatewayError, toGatewayError } from '../../../shared/errors/gateway-error.ts';
 
 /**
- * Body of every error response: the fields of contract section 7, and the error's public details.
+ * Returns the body of an error response: the fields of contract section 7, and the error's public
+ * details.
  */
 function errorBody(error: GatewayError, isDecision: boolean): JsonObject {
   const details = (error.details ?? {}) as JsonObject;
@@ -32,7 +33,7 @@ const outageTexts =
   /connection terminated|connection error|timeout exceeded when trying to connect|server closed the connection/i;
 const causesMax = 5;
 
-/** Whether any error in the chain of causes means that the database is unavailable. */
+/** Returns whether any error in the chain of causes means that the database is unavailable. */
 function isStoreOutage(thrown: unknown, depth = 0): boolean {
   if (typeof thrown !== 'object' || thrown === null || depth > causesMax) return false;
   const { name, code, message, cause, meta, driverAdapterError } = thrown as Record<
@@ -52,7 +53,7 @@ function isStoreOutage(thrown: unknown, depth = 0): boolean {
   );
 }
 
-/** `WWW-Authenticate` of a 401 or 403 (RFC 6750, section 3). */
+/** Returns the `WWW-Authenticate` header of a 401 or 403 (RFC 6750, section 3). */
 function challenge(error: GatewayError, tokenSent: boolean): string | undefined {
   const realm = 'Bearer realm="sallyport"';
   if (error.kind.status === 401) return tokenSent ? `${realm}, error="invalid_token"` : realm;

@@ -5,7 +5,7 @@ import type { Platform } from '../platform.ts';
 
 const checkMs = 2_000;
 
-/** Liveness: the process answers. Checks no dependency. */
+/** Liveness: reports that the process responds. Checks no dependency. */
 export const answerHealth: RequestHandler = (_req, res) => {
   res.json({ status: 'ok' });
 };
@@ -13,13 +13,13 @@ export const answerHealth: RequestHandler = (_req, res) => {
 interface ReadyOptions {
   /** Disk watch of an embedded database; undefined for other databases. */
   readonly disk?: Pick<DiskWatch, 'isWritable'> | undefined;
-  /** Returns only the overall status. */
+  /** True: the response contains only the overall status. */
   readonly isBrief?: boolean;
 }
 
 /**
- * Readiness: database, bus, migrations, and a writable disk for an embedded database. Responses
- * name the failed check; the cause is only logged.
+ * Readiness: checks database, bus, migrations and, for an embedded database, that the disk is
+ * writable. Responses name the failed check; the cause is only logged.
  */
 export function answerReady(
   { db, bus, log }: Pick<Platform, 'db' | 'bus' | 'log'>,

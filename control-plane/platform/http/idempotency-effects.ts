@@ -15,13 +15,14 @@ export interface RowKey {
   readonly key: string;
 }
 
-/** Result event ids of effects in progress in this process. */
+/** Ids of the result events of effects that are in progress in this process. */
 const inProgress = new Set<string>();
 
 /**
- * Id of the event that records the effect of a request. The id is derived from the idempotency key,
- * so the ledger shows that the effect happened even if the row was deleted. The id also contains a
- * period of `retentionMs`, after which the key can be used for another request.
+ * Returns the id of the event that records the effect of a request. The id is derived from the
+ * idempotency key, so the ledger shows that the effect happened even if the key's row was deleted.
+ * The id also depends on a period of `retentionMs`, because the key can later be used for another
+ * request.
  */
 export function resultIdOf(
   vault: Pick<Vault, 'mac'>,
@@ -33,7 +34,7 @@ export function resultIdOf(
   return `ev_${vault.mac('idempotency_result', named).slice(0, 32)}`;
 }
 
-/** Runs a request's effect, and removes its mark as in progress when the effect ends. */
+/** Runs a request's effect. When the effect ends, it is no longer marked as in progress. */
 export async function trackEffect<Result>(
   resultId: string,
   run: () => Promise<Result>,
@@ -50,8 +51,8 @@ export function markInProgress(resultId: string): void {
 }
 
 /**
- * Throws if the effect of this key is in progress, or recorded although the key's row does not
- * exist.
+ * Throws if the effect of this key is in progress. Also throws if the effect is recorded although
+ * the key's row does not exist.
  */
 export async function assertNotPerformed(
   { db, vault, guard }: Pick<Platform, 'db' | 'vault' | 'guard'>,

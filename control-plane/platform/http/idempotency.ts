@@ -19,7 +19,7 @@ import { waitForNotify } from './wait-for-notify.ts';
 
 const abandonedMsDefault = 120_000;
 const waitMs = 30_000;
-/** Poll interval without a notification; it doubles up to the maximum. */
+/** Poll interval while no notification arrives. It doubles up to the maximum. */
 const pollMsMin = 100;
 const pollMsMax = 1_000;
 /**
@@ -31,25 +31,25 @@ const keyLengthMax = 300;
 export interface IdempotentCall {
   readonly services: Pick<Platform, 'db' | 'vault' | 'clock' | 'bus' | 'log' | 'guard'>;
   readonly caller: Caller;
-  /** Operation id; aliases share one. */
+  /** Id of the operation; aliases of an operation share one. */
   readonly operation: string;
   readonly agentId: string;
   /** The caller's `idempotency_key`. */
   readonly key: string;
   /** The request without the key itself. */
   readonly payload: object;
-  /** A request without a response after this time counts as crashed with its process. */
+  /** If a request has no response after this time, its process counts as crashed. */
   readonly abandonedMs?: number;
   /**
-   * Called for a crashed request whose effect had begun; calls `settle` in a transaction of its
+   * Called for a crashed request whose effect had begun. Must call `settle` in a transaction of its
    * own.
    */
   readonly onLost?: (lost: LostCall) => Promise<void>;
 }
 
-/** A request whose outside effect had begun when its process crashed. */
+/** A request whose external effect had begun when its process crashed. */
 export interface LostCall {
-  /** Response that the request stored for this case. */
+  /** Response that the request stored in advance for this case. */
   readonly answer: KeptAnswer;
   /** Id of the event that records how the request ended. */
   readonly resultId: string;
@@ -58,9 +58,9 @@ export interface LostCall {
 }
 
 /**
- * Call before an outside effect begins, with the response for repeats if this process crashes.
- * Returns the id of the event that records the effect. Throws if another request took over the key;
- * then nothing may begin.
+ * Call it before an external effect begins, with the response that repeats get if this process
+ * crashes. Returns the id of the event that records the effect. Throws if another request took over
+ * the key; the effect must then not begin.
  */
 export type Begin = (ifLost: KeptAnswer) => Promise<string>;
 
@@ -68,17 +68,20 @@ export type Begin = (ifLost: KeptAnswer) => Promise<string>;
 export interface KeptAnswer {
   readonly status: number;
   readonly body: unknown;
-  /** The response depends on an outage, so it is not stored and a retry may get a different one. */
+  /**
+   * True if the response depends on an outage. It is then not stored, and a retry may get a
+   * different one.
+   */
   readonly isPassing?: boolean;
 }
 
 /**
  * Runs a call at most once per (tenant, API key, agent, operation, idempotency key), across
  * replicas and restarts, for 24 hours. A repeat waits for the first request and gets its response,
- * refusals included. A crashed first request runs again only if its outside effect had not begun;
- * otherwise a repeat gets the response stored for that case. The same key with another payload is
- * `args.idempotency_conflict`. Failures with 5xx or 429, or because of an outage, are not stored
- * and can be retried.
+ * even if it is a refusal. A crashed first request runs again only if its external effect had not
+ * begun; otherwise a repeat gets the response stored for that case. If the same key has another
+ * payload, throws `args.idempotency_conflict`. Responses with 5xx or 429, or because of an outage,
+ * are not stored, so the request can be retried.
  */
 export async function idempotent(
   call: IdempotentCall,
@@ -92,7 +95,7 @@ export async function idempotent(
       message: `idempotency_key and agent_id: at most ${keyLengthMax} characters.`,
     });
   }
-  // Keyed hash, so that payloads cannot be guessed from the table.
+  // Uses a keyed hash, so that nobody can guess payloads from the table.
   const fingerprint = services.vault.mac('idempotency', canonicalJson(payload));
   const deadline = performance.now() + waitMs;
   let pollMs = pollMsMin;
@@ -154,12 +157,12 @@ type Found =
   | { readonly state: 'settled'; readonly outcome: Outcome }
   | { readonly state: 'taken-over'; readonly claim: Claim }
   | { readonly state: 'in-flight' }
-  /** The request had crashed and was settled just now; look up again. */
+  /** The request had crashed and has just been settled. Look it up again. */
   | { readonly state: 'looked-after' }
-  /** No row exists; the key can be claimed. */
+  /** No row exists, so the key can be claimed. */
   | { readonly state: 'gone' };
 
-/** State of the first request. Throws if the key was used with another payload. */
+/** Returns the state of the first request. Throws if the key was used with another payload. */
 async function lookUp(
   { services: { db, vault, clock }, abandonedMs = abandonedMsDefault, onLost }: IdempotentCall,
   rowKey: RowKey,
@@ -223,7 +226,7 @@ async function runAndStore(
     };
     answer = await trackEffect(resultId, () => run(begin));
   } catch (thrown) {
-    // An effect that has begun may have happened, whichever error followed.
+    // If the effect has begun, it may have happened, whichever error followed.
     await settle(holding, begun ?? outcomeOf(thrown));
     throw thrown;
   }
@@ -236,7 +239,8 @@ async function runAndStore(
 }
 
 /**
- * Checks the owner, so that only one of two processes that both hold the request begins its effect.
+ * Records that the effect begins. Checks the owner, so that only one of two processes that both
+ * hold the request begins the effect.
  */
 async function recordBeginning(
   { call: { services }, rowKey, claim: { owner } }: Holding,

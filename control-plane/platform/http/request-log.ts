@@ -5,9 +5,9 @@ import type { Caller } from '../access/caller.ts';
 import type { Platform } from '../platform.ts';
 import type { Metrics } from './metrics.ts';
 
-/** Data collected while a request is served; the access log line is made from it. */
+/** Data that is collected while a request is served, for the access log line. */
 interface RequestRecord {
-  /** Stored first, because a closed socket has no address. */
+  /** Read at the start, because a closed socket has no address. */
   readonly address: string;
   readonly requestId: string;
   readonly traceparent: string;
@@ -38,8 +38,8 @@ const fixedHeaders = [
 ] as const;
 
 /**
- * The first middleware: sets request id, trace context and security headers, and logs one line when
- * the request ends.
+ * First middleware: sets request id, trace context and security headers, and logs one line when the
+ * request ends.
  */
 export function requestLog(
   { clock, log }: Pick<Platform, 'clock' | 'log'>,
@@ -78,7 +78,7 @@ interface Finished {
   readonly ms: number;
 }
 
-/** Logs paths without their query, which may contain private data. */
+/** Logs a request. Paths are logged without their query, which may contain private data. */
 function writeLine(log: Platform['log'], { req, res, record, ms }: Finished): void {
   const { error, caller } = record;
   const fields = {

@@ -35,7 +35,7 @@ export interface RequestFacts {
   /** W3C trace context to propagate. */
   readonly traceparent: string;
   readonly headers: IncomingHttpHeaders;
-  /** The body as received, for signatures over it. */
+  /** The body as received, to verify signatures over it. */
   readonly rawBody: Buffer;
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;

@@ -5,9 +5,9 @@ import type { Route } from './route.ts';
 import { answerError, type RequestGuards, serveRoute } from './serve-route.ts';
 
 /**
- * One router for all operations. Paths without parameters are matched first, so that
- * `/v1/policies/lint` is not taken for `/v1/policies/{id}`. A request with a method that its path
- * does not support gets 405.
+ * Creates one router for all operations. It matches paths without parameters first, so that
+ * `/v1/policies/lint` is not taken for `/v1/policies/{id}`. A request whose method is not supported
+ * by its path gets 405.
  */
 export function routerOf(routes: readonly Route[], guards: RequestGuards): Router {
   const router = Router({ caseSensitive: true, strict: true });
@@ -30,14 +30,15 @@ export function routerOf(routes: readonly Route[], guards: RequestGuards): Route
 }
 
 /**
- * The path in Express syntax. An open path ends in a wildcard, whose value is an array of segments.
+ * Converts a path to Express syntax. An open path ends in a wildcard, whose value is an array of
+ * segments.
  */
 function patternOf(path: string, isOpen: boolean): string {
   const named = isOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path;
   return named.replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
-/** Sort key: literal segments before parameters, segment by segment. */
+/** Returns a sort key that puts literal segments before parameters, segment by segment. */
 function rank(path: string): string {
   return path
     .split('/')

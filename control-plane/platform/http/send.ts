@@ -50,7 +50,10 @@ async function sendStream(
   await pipeline(Readable.from(logFailures(stream, res), { objectMode: true }), res);
 }
 
-/** A failing stream closes the connection at once, so the failure is recorded first. */
+/**
+ * Records a failure of the stream before passing it on, because a failing stream closes the
+ * connection at once.
+ */
 async function* logFailures(stream: AsyncIterable<string | Uint8Array>, res: Response) {
   try {
     yield* stream;

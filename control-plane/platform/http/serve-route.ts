@@ -20,8 +20,8 @@ export interface RequestGuards {
 }
 
 /**
- * Steps of a request: authenticate, authorise, charge the budget, parse, run the use case, respond.
- * The body is not read before the first three steps succeed.
+ * Handles a request in these steps: authenticate, authorise, charge the budget, parse, run the use
+ * case, respond. Does not read the body before the first three steps succeed.
  */
 export function serveRoute({ operation, handle }: Route, guards: RequestGuards): RequestHandler {
   return async (req, res) => {
@@ -54,7 +54,10 @@ export function serveRoute({ operation, handle }: Route, guards: RequestGuards):
   };
 }
 
-/** A refused caller consumes the tenant's budget too, so that probing is not free. */
+/**
+ * Authorises a caller and charges the budget. A refused caller also consumes the tenant's budget,
+ * so that probing is not free.
+ */
 async function admit(
   operation: AnyOperation,
   caller: Caller,
@@ -78,7 +81,7 @@ function factsOf(req: Request, res: Response, rawBody: Buffer): RequestFacts {
   return { requestId, traceparent, headers: req.headers, rawBody, signal: gone.signal };
 }
 
-/** Sends an error response; if a response has begun, closes the connection. */
+/** Sends an error response. If a response has already begun, closes the connection instead. */
 export function answerError(req: Request, res: Response, thrown: unknown): void {
   const error = toAnswerable(thrown);
   if (isClientGone(thrown)) return;
@@ -111,8 +114,9 @@ function isAborted(thrown: unknown): boolean {
 }
 
 /**
- * Headers that identify the caller or frame the body. If one is repeated, parsers disagree on which
- * value counts (RFC 9110, section 5.3), so a proxy may check one value while Node reads the other.
+ * Headers that identify the caller or frame the body. If one of them is repeated, parsers disagree
+ * on which value counts (RFC 9110, section 5.3): a proxy may check one value while Node reads the
+ * other.
  */
 const once: ReadonlySet<string> = new Set([
   'authorization',

@@ -2,9 +2,9 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 
 export interface ServerLimits {
-  /** Timeout of a request's header section. */
+  /** Timeout for a request's header section. */
   readonly headersMs: number;
-  /** Timeout of a whole request, body included. It does not limit the response. */
+  /** Timeout for a whole request, including its body. It does not limit the response. */
   readonly requestMs: number;
   readonly keepAliveMs: number;
   readonly headerBytesMax: number;
@@ -45,7 +45,7 @@ export function createHttpServer(
   return server;
 }
 
-/** Responds to input that is not valid HTTP directly on the socket, and closes the connection. */
+/** Responds directly on the socket to input that is not valid HTTP, and closes the connection. */
 function refuse(socket: Socket, code: string | undefined): void {
   if (!socket.writable || code === 'ECONNRESET') {
     socket.destroy();

@@ -8,9 +8,7 @@ import type { Input } from './route.ts';
 
 const issuesMax = 10;
 
-/**
- * Validates path, query and body against the operation's schemas; errors name the invalid field.
- */
+/** Validates path, query and body with the operation's schemas. Errors name the invalid field. */
 export function validateInput(
   operation: AnyOperation,
   req: Request,
@@ -25,7 +23,7 @@ export function validateInput(
   } as Input<AnyOperation>;
 }
 
-/** A wildcard parameter arrives as an array of segments. */
+/** Reads the path parameters. A wildcard parameter arrives as an array of segments. */
 function paramsOf({ params }: Request): Readonly<Record<string, string>> {
   const texts = Object.entries(params).map(([name, value]) => [name, [value].flat().join('/')]);
   return Object.fromEntries(texts);
@@ -48,7 +46,7 @@ function listed(known: readonly string[]): string {
   return known.length === 0 ? '; it takes none' : `; known are ${known.join(', ')}`;
 }
 
-/** Parameter names of an object schema. */
+/** Returns the parameter names of an object schema. */
 export function namesOf(schema: z.ZodType): readonly string[] {
   return 'shape' in schema && typeof schema.shape === 'object' && schema.shape !== null
     ? Object.keys(schema.shape)
@@ -77,7 +75,10 @@ function check(
   throw new GatewayError(code, { message });
 }
 
-/** Lists the problems of a value, path first: `rules[2].name: …; …`. Never repeats values. */
+/**
+ * Lists the problems of a value, each as a path and a message: `rules[2].name: …; …`. Never repeats
+ * values.
+ */
 function describeIssues(issues: readonly z.core.$ZodIssue[], where: string): string {
   const shown = issues
     .slice(0, issuesMax)

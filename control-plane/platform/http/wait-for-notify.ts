@@ -1,11 +1,12 @@
 import type { Bus } from '../../../shared/bus/bus.ts';
 
-// Callers in one process that wait for the same topic share one subscription and timer.
+// Waits in progress, by bus and topic. Callers that wait for the same topic share one subscription
+// and one timer.
 const waits = new WeakMap<Bus, Map<string, Promise<void>>>();
 
 /**
- * Resolves when the topic is notified, or after `atMostMs`, because the notifying process may have
- * crashed.
+ * Resolves when the topic is notified, or after `atMostMs`, because the process that should notify
+ * may have crashed.
  */
 export function waitForNotify(bus: Bus, topic: string, atMostMs: number): Promise<void> {
   const shared = waits.get(bus) ?? new Map<string, Promise<void>>();

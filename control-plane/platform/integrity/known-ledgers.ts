@@ -1,4 +1,7 @@
-/** The last state that the ledger has for an activated row. The row or its tombstone must exist. */
+/**
+ * The last state that the ledger records for a row that an event activated, such as a published
+ * policy. The row or its tombstone must exist.
+ */
 export interface LedgerVersion {
   readonly tenantId: string;
   readonly table:
@@ -23,5 +26,5 @@ interface KnownTenant {
   readonly said: Map<string, LedgerVersion>;
 }
 
-/** State of each tenant's ledger, as known from the earlier rounds. */
+/** State of each tenant's ledger, as read in the earlier rounds. */
 export type KnownLedgers = Map<string, KnownTenant>;

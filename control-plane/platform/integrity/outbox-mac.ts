@@ -3,8 +3,8 @@ import type { Vault } from '../vault/vault.ts';
 export type OutboxVault = Pick<Vault, 'mac'>;
 
 /**
- * Keyed hash of an outbox row. Without it, a database writer could make the control plane seal any
- * event, for example one that explains a deleted row.
+ * Computes the keyed hash of an outbox row. Without it, a database writer could make the control
+ * plane seal any event, for example one that explains a deleted row.
  */
 export function outboxMac(
   vault: OutboxVault,

@@ -26,14 +26,14 @@ interface Deps {
 const reportedMax = 10_000;
 
 /**
- * Seals once that a row failed its integrity check, even if several processes find it repeatedly.
- * Not awaited, because the caller's transaction may hold the only connection, and the row is
- * refused in any case. A failed write is retried at the next finding.
+ * Seals an event that a row failed its integrity check, only once even if several processes find it
+ * repeatedly. Does not wait, because the caller's transaction may hold the only connection, and the
+ * row is refused in any case. If the write fails, the next finding retries it.
  */
 export function reportForgery(deps: Deps, forgery: Forgery, reported: Set<string>): void {
   const { pool, clock, log, vault } = deps;
   const { tenantId, table, key, found } = forgery;
-  // The hash is keyed, because addresses and roles in rows could be guessed from a plain hash.
+  // Uses a keyed hash, because addresses and roles in rows could be guessed from a plain hash.
   const fingerprint = vault.mac('forged_row', found);
   const id = derivedId(`forged ${tenantId} ${table} ${key} ${fingerprint}`);
   if (reported.has(id)) return;
@@ -65,7 +65,7 @@ type ForgeryMessage = Readonly<Record<'type', string>> & {
   readonly data: Readonly<Record<string, string>>;
 };
 
-/** The notification, encrypted for each channel that receives all notifications. */
+/** Returns the notification, encrypted for each channel that receives all notifications. */
 function messageTo(
   { clock, vault }: Deps,
   tenantId: string,

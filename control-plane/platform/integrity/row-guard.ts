@@ -18,11 +18,11 @@ import { type Forgery, reportForgery } from './report-forgery.ts';
 
 /** Distinguishes rows that the control plane wrote from forged ones. */
 export interface RowGuard {
-  /** Keyed hash of a row with the values that it will have in the database. */
+  /** Computes the keyed hash of a row from the values that the row will have in the database. */
   sign<Table extends SignedTable>(table: Table, row: Omit<SignedRow<Table>, 'mac'>): string;
   /**
-   * False for a row that fails its integrity check. Such a row must not be used; the finding is
-   * sealed and counted.
+   * Returns false for a row that fails its integrity check. Such a row must not be used. Seals and
+   * counts the finding.
    */
   holds<Table extends SignedTable>(table: Table, row: SignedRow<Table>): boolean;
   /** Throws `integrity.forged_row` for a row that fails its integrity check. */
@@ -37,15 +37,15 @@ export interface RowGuard {
     rows: ReadonlyMap<string, readonly string[]>,
     armed: ReadonlyMap<string, ArmedKillSwitches>,
   ): void;
-  /** Kill switches that were armed when the ledger ended at the known position. */
+  /** Returns the kill switches that were armed when the ledger ended at the known position. */
   armedIn(tenantId: string): ArmedKillSwitches;
-  /** Suspect rows of a tenant, as `<table> <key>`. */
+  /** Returns the suspect rows of a tenant, as `<table> <key>`. */
   suspectsOf(tenantId: string): readonly string[];
   /** Throws `integrity.forged_row` if the tenant has suspect rows. */
   assertTrusted(tenantId: string): void;
   /**
-   * For rows with their own proof, such as bindings: seals and counts the finding, and returns the
-   * error to throw.
+   * Seals and counts a finding, and returns the error to throw. Used for rows with a proof of their
+   * own, such as bindings.
    */
   forged(forgery: Forgery): GatewayError;
 }
@@ -59,7 +59,8 @@ interface GuardDeps {
 }
 
 /**
- * Cache of rows that passed, by all signed values, because most decisions read the same few rows.
+ * Size of the cache of valid rows, keyed by all signed values. Most decisions read the same few
+ * rows.
  */
 const knownMax = 20_000;
 const noneArmed: ArmedKillSwitches = { ids: [], position: 0 };
@@ -119,7 +120,7 @@ export function createRowGuard(deps: GuardDeps): RowGuard {
   };
 }
 
-/** Details go to the log and the ledger, not to the caller. */
+/** Builds the error. Details go to the log and the ledger, not to the caller. */
 function forgedRow(what: string): GatewayError {
   return new GatewayError('integrity.forged_row', { cause: new Error(what) });
 }
@@ -128,7 +129,9 @@ function isSame(mac: string, expected: string): boolean {
   return mac.length === expected.length && timingSafeEqual(Buffer.from(mac), Buffer.from(expected));
 }
 
-/** A row of the table `tenant` belongs to the tenant that it describes. */
+/**
+ * Returns the tenant of a row. A row of the table `tenant` belongs to the tenant that it describes.
+ */
 function tenantOf(row: object): string {
   const { tenantId, id } = row as { readonly tenantId?: string; readonly id?: string };
   return tenantId ?? id ?? '';
@@ -136,7 +139,7 @@ function tenantOf(row: object): string {
 
 type Plain = Readonly<Record<string, unknown>>;
 
-/** Name of a row within its table, for evidence and logs. */
+/** Returns the name of a row within its table, for evidence and logs. */
 function rowKey<Table extends SignedTable>(table: Table, row: Partial<SignedRow<Table>>): string {
   const columns: readonly string[] = signedColumns[table].key;
   const { tenantId, ...rest } = row as Plain;
@@ -145,8 +148,8 @@ function rowKey<Table extends SignedTable>(table: Table, row: Partial<SignedRow<
 }
 
 /**
- * Text of a row's key and signed columns, in the order of `signedColumns`. It contains the key, so
- * that the signed values of one row are not valid for a different row.
+ * Returns the text of a row's key and signed columns, in the order of `signedColumns`. The text
+ * contains the key, so that the signed values of one row are not valid for a different row.
  */
 function rowText<Table extends SignedTable>(
   table: Table,

@@ -5,8 +5,8 @@ import type { RowGuard } from './row-guard.ts';
 import { snakeCase } from './signed-json.ts';
 
 /**
- * Signs a row that this transaction has just written. All its values must be verified, so call
- * `guard.assert` before changing an existing row.
+ * Signs a row that this transaction has just written. All its values must be verified: before
+ * changing an existing row, call `guard.assert`.
  */
 export async function signRow<Table extends SignedTable, Row extends SignedRow<Table>>(
   tx: Pick<Transaction, '$executeRaw'>,

@@ -1,8 +1,8 @@
 import { addedColumns, type SignedTable, signedColumns } from '../store/signed-columns.ts';
 
 /**
- * SQL that builds a JSON object of a row's signed columns and `mac`, in the form that the guard
- * accepts, for statements that read several tables. `more` are further members.
+ * Returns SQL that builds a JSON object of a row's signed columns and `mac`, in the form that the
+ * guard accepts. It is for statements that read several tables. `more` are further members.
  */
 export function signedJson(
   table: SignedTable,
@@ -20,7 +20,7 @@ function read(alias: string, column: string): string {
   return column.endsWith('At') ? `(extract(epoch from ${name}) * 1000)::bigint` : name;
 }
 
-/** Database name of a column. */
+/** Returns the database name of a column. */
 export function snakeCase(column: string): string {
   return column.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

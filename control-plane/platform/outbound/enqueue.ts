@@ -13,12 +13,12 @@ export interface Notification {
   readonly data: JsonObject;
 }
 
-/** Channels that receive every notification. Approval rules can name further channels. */
+/** Channels that receive every notification. Approval rules can name additional channels. */
 export const notified: readonly string[] = ['webhook'];
 
 /**
- * Queues a notification, once for each of the tenant's channels, in the transaction of the change
- * that it reports, so that both commit together.
+ * Queues a notification once for each of the tenant's channels. Call it in the transaction of the
+ * change that it reports, so that both commit together.
  */
 export async function enqueue(
   { vault, clock }: { readonly vault: Vault; readonly clock: Clock },
@@ -43,7 +43,7 @@ export async function enqueue(
   });
 }
 
-/** Body of a notification. */
+/** Returns the body of a notification. */
 export function messageText(
   { type, data }: Pick<Notification, 'type' | 'data'>,
   now: Date,
@@ -51,12 +51,12 @@ export function messageText(
   return JSON.stringify({ type, timestamp: now.toISOString(), data });
 }
 
-/** Place in the vault for the payload of a delivery. */
+/** Returns the place to which the encryption binds the payload of a delivery. */
 export function payloadPlace(tenantId: string, id: string): SealedPlace {
   return { tenantId, purpose: 'delivery', id, version: 1 };
 }
 
-/** Place in the vault for the settings of a tenant's channel. */
+/** Returns the place to which the encryption binds the settings of a tenant's channel. */
 export function installPlace(tenantId: string, channel: string): SealedPlace {
   return { tenantId, purpose: 'install', id: channel, version: 1 };
 }

@@ -16,8 +16,8 @@ interface Post {
 }
 
 /**
- * Maximum size of a response body that is read. Shorter responses are read to their end, so that
- * they are not interrupted.
+ * Maximum number of bytes that are read of a response body. Shorter responses are read to their
+ * end, so that they are not interrupted.
  */
 const answerBytesMax = 64 * 1024;
 
@@ -26,7 +26,9 @@ interface Answer {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Like `guardedPost`, with the whole body of a short response; throws for a longer one. */
+/**
+ * Like `guardedPost`, but returns the whole body of a short response and throws for a longer one.
+ */
 export async function guardedExchange(post: Post): Promise<Answer & { readonly body: string }> {
   const res = await open(post);
   const chunks: Buffer[] = [];
@@ -40,9 +42,9 @@ export async function guardedExchange(post: Post): Promise<Answer & { readonly b
 }
 
 /**
- * Posts to a URL that a tenant configured. The address is checked when the connection is made, so
- * DNS rebinding reaches no private host. Redirects are not followed, and only the response's head
- * counts. Rejects with an error that states the failure.
+ * Posts to a URL that a tenant configured. Checks the address when the connection is made, so that
+ * DNS rebinding reaches no private host. Does not follow redirects, and returns only the head of
+ * the response. Rejects with an error that states the failure.
  */
 export async function guardedPost(post: Post): Promise<Answer> {
   const res = await open(post);
@@ -59,7 +61,7 @@ function open({ url, headers, body, guard, timeoutMs }: Post): Promise<IncomingM
   const target = new URL(url);
   const host = target.hostname.replace(/^\[|\]$/g, '');
   const port = Number(target.port || (target.protocol === 'https:' ? 443 : 80));
-  // Literal addresses are checked here, because the socket calls `lookup` for host names only.
+  // Checks literal addresses here, because the socket calls `lookup` for host names only.
   const refused = literalRefusal(guard, host, port);
   if (refused !== undefined) {
     reject(refused);

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 
-/** Stored settings of a tenant's webhook, encrypted. */
+/** Settings of a tenant's webhook. They are stored encrypted. */
 export interface WebhookSettings {
   readonly url: string;
   readonly secret: string;
-  /** The previous secret, which also signs until `untilMs`. */
+  /** The previous secret, which is also used to sign until `untilMs`. */
   readonly previous?: { readonly secret: string; readonly untilMs: number } | undefined;
-  /** Whether the webhook receives every checkpoint, as an external anchor. */
+  /** True if the webhook receives every checkpoint, as an external anchor. */
   readonly checkpoints?: boolean | undefined;
 }
 
@@ -17,7 +17,10 @@ const form = z.object({
   checkpoints: z.boolean().optional(),
 });
 
-/** Errors omit the cause, because a parser quotes the text that it cannot parse. */
+/**
+ * Parses stored settings. The error omits its cause, because a parser quotes the text that it
+ * cannot parse.
+ */
 export function readWebhookSettings(text: string): WebhookSettings {
   try {
     return form.parse(JSON.parse(text));
@@ -26,7 +29,7 @@ export function readWebhookSettings(text: string): WebhookSettings {
   }
 }
 
-/** Secrets that sign at a time, the current one first. */
+/** Returns the secrets with which a message of this time is signed, the current one first. */
 export function secretsAt({ secret, previous }: WebhookSettings, nowMs: number): readonly string[] {
   return previous !== undefined && nowMs < previous.untilMs ? [secret, previous.secret] : [secret];
 }

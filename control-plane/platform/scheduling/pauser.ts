@@ -3,12 +3,12 @@ import { type Clock, systemClock } from '../../../shared/base/clock.ts';
 import type { Steps } from '../../../shared/base/steps.ts';
 import { measureWork } from './work-meter.ts';
 
-/** How long work may block the process, unless one step takes longer. */
+/** Maximum time that work blocks the process, unless a single step takes longer. */
 const sliceMs = 10;
 
 /**
- * Call between two steps of long work. Returns undefined while the time slice lasts, which costs
- * nothing.
+ * Call it between two steps of long work. While the time slice lasts, it returns undefined and
+ * costs nothing.
  */
 export type Pause = () => Promise<void> | undefined;
 
@@ -23,7 +23,10 @@ export function pauser(clock: Pick<Clock, 'monotonic'> = systemClock): Pause {
   };
 }
 
-/** A single `setImmediate` during socket reads returns before timers and other sockets run. */
+/**
+ * Waits twice, because a single `setImmediate` during socket reads returns before timers and other
+ * sockets run.
+ */
 async function yieldToEventLoop(): Promise<void> {
   await turn();
   await turn();

@@ -1,10 +1,13 @@
 /** A periodic background task. */
 export interface Rounds {
-  /** Starts no further round, and resolves when the current one ends. */
+  /** Starts no further round. Resolves when the current round ends. */
   close(): Promise<void>;
 }
 
-/** Runs `round`, which never rejects, `intervalMs` after the previous one has ended. */
+/**
+ * Runs `round` again and again, each time `intervalMs` after the previous round has ended. `round`
+ * must not reject.
+ */
 export function startRounds(round: () => Promise<void>, intervalMs: number): Rounds {
   let stopped = false;
   let underWay: Promise<void> = Promise.resolve();

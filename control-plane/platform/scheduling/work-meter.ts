@@ -25,14 +25,14 @@ export class WorkMeter {
   }
 
   /**
-   * Measures `act` until it returns or first awaits. Code that runs after the await can add
+   * Measures `act` until it returns or first awaits. Code that runs after an await can add its
    * processor time with `measureWork`.
    */
   measure<Result>(act: () => Result): Result {
     return current.run(this, () => this.add(act));
   }
 
-  /** Adds the processor time of `act`. A part inside another measured part is not counted twice. */
+  /** Adds the processor time of `act`. A measured part inside another one is not counted twice. */
   add<Result>(act: () => Result): Result {
     if (this.#isMeasuring) return act();
     this.#isMeasuring = true;
@@ -46,7 +46,7 @@ export class WorkMeter {
   }
 }
 
-/** Adds the processor time of the synchronous `act` to the current request. */
+/** Runs `act`, which must be synchronous, and adds its processor time to the current request. */
 export function measureWork<Result>(act: () => Result): Result {
   const meter = current.getStore();
   return meter === undefined ? act() : meter.add(act);

@@ -6,8 +6,8 @@ import type { Transaction } from '../store/transaction.ts';
 import { claimsOf, type Unverified, unverified, type Verified, verifyRow } from './verified.ts';
 
 /**
- * The action and grant that a vote was for. Only the ledger stores them; the vote's signature
- * covers them too.
+ * The action and the grant that a vote supports. They are stored only in the ledger, but the vote's
+ * signature also covers them.
  */
 type VotedFor = Pick<SignedRow<'approval_vote'>, 'effectiveDigest' | 'grantAsked'>;
 
@@ -23,7 +23,7 @@ export async function createVote(
 
 type NewVote = Prisma.ApprovalVoteUncheckedCreateInput;
 
-/** Verifies a vote together with the action and grant in the ledger; throws for a forged vote. */
+/** Verifies a vote together with its action and grant from the ledger. Throws for a forged vote. */
 export function verifyVote(
   guard: RowGuard,
   vote: Unverified<ApprovalVote>,

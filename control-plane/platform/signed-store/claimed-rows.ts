@@ -7,7 +7,7 @@ import {
   type Where,
 } from './tables.ts';
 
-/** Reads a signed table without verification, for uses in which no row gives authority. */
+/** Reads a signed table without verification. Use it only where no row gives authority. */
 export function claimedRows<Table extends StoredTable>(
   db: Pick<SignedClient, (typeof delegates)[Table]>,
   table: Table,

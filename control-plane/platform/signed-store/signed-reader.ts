@@ -19,7 +19,7 @@ export interface Store {
 
 type Found<Table extends StoredTable, Query> = Row<Table> & Included<Query>;
 
-/** Reads rows of a signed table: verified, or marked as not verified. */
+/** Reads rows of a signed table. The type of a row shows whether it is verified. */
 export class SignedReader<Table extends StoredTable> extends ClaimedRows<Table> {
   readonly #guard: RowGuard;
 
@@ -28,7 +28,10 @@ export class SignedReader<Table extends StoredTable> extends ClaimedRows<Table> 
     this.#guard = guard;
   }
 
-  /** Throws `integrity.forged_row` for a forged row; null if there is none. */
+  /**
+   * Returns the verified row, or null if there is none. Throws `integrity.forged_row` for a forged
+   * row.
+   */
   async findUnique<Query extends UniqueQuery<Table>>(
     query: Query,
   ): Promise<Verified<Found<Table, Query>> | null> {
@@ -45,13 +48,16 @@ export class SignedReader<Table extends StoredTable> extends ClaimedRows<Table> 
     return row;
   }
 
-  /** The first row that the query finds. Throws `integrity.forged_row` for a forged one. */
+  /**
+   * Returns the first row that the query finds, verified. Throws `integrity.forged_row` if this row
+   * is forged.
+   */
   async findFirst(query: ListQuery<Table>): Promise<Verified<Row<Table>> | null> {
     const [row] = await this.findUnverified({ ...query, take: 1 });
     return row === undefined ? null : this.verify(row);
   }
 
-  /** Throws `integrity.forged_row` if one of the rows is forged. */
+  /** Returns the verified rows. Throws `integrity.forged_row` if one of them is forged. */
   async findMany<Query extends ListQuery<Table>>(
     query: Query,
   ): Promise<readonly Verified<Found<Table, Query>>[]> {
@@ -59,7 +65,7 @@ export class SignedReader<Table extends StoredTable> extends ClaimedRows<Table> 
     return rows.map((row) => this.verify(row));
   }
 
-  /** Leaves forged rows out; they are reported and counted. */
+  /** Returns the verified rows without the forged ones, which are reported and counted. */
   async findValid<Query extends ListQuery<Table>>(
     query: Query,
   ): Promise<readonly Verified<Found<Table, Query>>[]> {
@@ -89,19 +95,19 @@ export class SignedReader<Table extends StoredTable> extends ClaimedRows<Table> 
     return rows.map(unverified);
   }
 
-  /** Throws `integrity.forged_row` for a forged row. */
+  /** Verifies a row; throws `integrity.forged_row` for a forged one. */
   verify<Read extends Row<Table>>(row: Unverified<Read>): Verified<Read> {
     const claimed = claimsOf(row);
     this.#guard.assert(this.table, asSigned<Table>(claimed));
     return claimed as Verified<Read>;
   }
 
-  /** Whether a row is valid; a forged one is reported and counted. */
+  /** Returns whether a row is valid. A forged row is reported and counted. */
   isValid(row: Unverified<Row<Table>> | Unverified<SignedPart<Table>>): boolean {
     return this.#guard.holds(this.table, asSigned<Table>(claimsOf<object>(row)));
   }
 
-  /** Returns the valid rows; forged ones are reported and counted. */
+  /** Returns the valid rows. Forged rows are reported and counted. */
   valid<Read extends Row<Table>>(rows: readonly Unverified<Read>[]): readonly Verified<Read>[] {
     return rows.filter((row) => this.isValid(row)).map((row) => claimsOf(row) as Verified<Read>);
   }

@@ -17,8 +17,8 @@ import type {
 import { claimsOf, type Unverified, unverified, type Verified } from './verified.ts';
 
 /**
- * The rows of a signed table, for a client or a transaction: reading verifies, writing signs
- * (decision 0233).
+ * Returns the rows of a signed table, for a client or a transaction. Reading verifies rows, and
+ * writing signs them (decision 0233).
  */
 export function signedRows<Table extends StoredTable>(
   { db, guard }: Store,
@@ -27,7 +27,7 @@ export function signedRows<Table extends StoredTable>(
   return new SignedRows({ db, guard }, table);
 }
 
-/** Reads and writes. Change a row in the transaction that has read it. */
+/** Reads and writes rows. A row must be changed in the same transaction that read it. */
 export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   readonly #store: Store;
 
@@ -42,7 +42,7 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
     return this.#signStored(created);
   }
 
-  /** Like `create`; undefined if a row with the key exists. */
+  /** Like `create`, but returns undefined if a row with this key exists. */
   async createOnce(data: NewRow<Table>): Promise<Verified<Row<Table>> | undefined> {
     const { count } = await this.delegate.createMany({ data: [data], skipDuplicates: true });
     if (count === 0) return undefined;
@@ -51,7 +51,10 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
     return this.#signStored(created);
   }
 
-  /** Inserts a row that is signed already; false if a row with its key exists. */
+  /**
+   * Signs and inserts a row whose signed values are all given. Returns false if a row with this key
+   * exists.
+   */
   async insert(row: WholeRow<Table>): Promise<boolean> {
     const data = [{ ...row, mac: this.#macOf(row) }];
     const { count } = await this.delegate.createMany({ data, skipDuplicates: true });
@@ -59,8 +62,8 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   }
 
   /**
-   * Writes a row with all signed columns. No value of an existing row is kept, so that row may be
-   * forged.
+   * Writes a row with all its signed columns. Keeps no value of an existing row, so the existing
+   * row may be forged.
    */
   async put(row: WholeRow<Table>): Promise<Verified<Row<Table>>> {
     const key = signedColumns[this.table].key as readonly string[];
@@ -71,8 +74,8 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   }
 
   /**
-   * Changes a verified row. The signature covers the values that were verified plus the changes,
-   * and nothing that another writer stored in between (decision 0184).
+   * Changes a verified row. The new signature covers the verified values and the changes, but
+   * nothing that another writer stored in between (decision 0184).
    */
   async update<Read extends Row<Table>>(
     row: Verified<Read>,
@@ -83,7 +86,10 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
     return changed;
   }
 
-  /** Like `update`, but only if the stored row still meets a condition; undefined otherwise. */
+  /**
+   * Like `update`, but changes the row only if the stored row still meets a condition. Otherwise
+   * returns undefined.
+   */
   async updateIf<Read extends Row<Table>>(
     row: Verified<Read>,
     condition: Where<Table>,
@@ -96,9 +102,9 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   }
 
   /**
-   * Removes authority from a row, which may be forged, if the row still meets the condition;
-   * undefined otherwise. `forged` decides whether a forged row keeps its invalid signature
-   * (`keep`), or is signed because it no longer has an effect (`sign`).
+   * Removes authority from a row, even from a forged one, if the row still meets the condition;
+   * otherwise returns undefined. `forged` decides what happens to a forged row: it keeps its
+   * invalid signature (`keep`), or is signed because it no longer has an effect (`sign`).
    */
   async retire(
     row: Unverified<Row<Table>>,
@@ -114,8 +120,8 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   }
 
   /**
-   * Subtracts one from a column if the row meets the condition, in one statement under the row's
-   * lock. Call `signChange` in the same transaction to sign the row.
+   * Subtracts one from a column if the row meets the condition. Does both in one statement under
+   * the row's lock. Afterwards, call `signChange` in the same transaction to sign the row.
    */
   async decrement(condition: Where<Table>, column: keyof Row<Table> & string): Promise<boolean> {
     const data = { [column]: { decrement: 1 } };
@@ -124,7 +130,7 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
 
   /**
    * Signs a row that a conditional statement of this transaction has just changed and thereby
-   * locked. Verifies the row first with its previous values; `before` returns the previous values
+   * locked. First verifies the row with its previous values: `before` returns the previous values
    * of the changed columns.
    */
   async signChange(
@@ -137,7 +143,7 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
     return this.#signStored(row);
   }
 
-  /** Changes columns that no signature covers; returns the number of rows. */
+  /** Changes columns that no signature covers. Returns the number of changed rows. */
   async updateUnsigned(where: Where<Table>, data: UnsignedChanges<Table>): Promise<number> {
     return (await this.delegate.updateMany({ where, data })).count;
   }
@@ -187,7 +193,10 @@ function matches(columns: Readonly<Record<string, unknown>>): Prisma.Sql {
   return Prisma.join(parts, ' and ');
 }
 
-/** Prisma writes an empty JSON column as `DbNull`, not as null. */
+/**
+ * Converts null in a JSON column to `DbNull`, because Prisma writes an empty JSON column in this
+ * way.
+ */
 function stored([column, value]: [string, unknown]): [string, unknown] {
   return [column, column === 'grantLimits' && value === null ? Prisma.DbNull : value];
 }

@@ -4,7 +4,7 @@ import type { Transaction } from '../store/transaction.ts';
 import type { Unverified } from './verified.ts';
 
 /**
- * Prisma's model and delegate of each signed table. Votes have an API of their own,
+ * Names of Prisma's model and delegate for each signed table. Votes have an API of their own,
  * `approval-votes.ts`.
  */
 export const delegates = {
@@ -34,7 +34,7 @@ type Model<Table extends StoredTable> = Prisma.TypeMap['model'][Capitalize<Deleg
 /** The part of a client or transaction that the signed tables use. */
 export type SignedClient = Pick<Transaction, DelegateName<StoredTable> | '$executeRaw'>;
 
-/** A whole row. Verification needs every signed column. */
+/** A whole row, because verification needs every signed column. */
 export type Row<Table extends StoredTable> = Model<Table>['payload']['scalars'];
 
 type Args<
@@ -42,7 +42,7 @@ type Args<
   Operation extends 'findMany' | 'findUnique' | 'create',
 > = Model<Table>['operations'][Operation]['args'];
 
-/** A query of whole rows. */
+/** A query that returns whole rows. */
 export type ListQuery<Table extends StoredTable> = Omit<
   Args<Table, 'findMany'>,
   'select' | 'omit' | 'distinct' | 'cursor'
@@ -57,7 +57,7 @@ export type Where<Table extends StoredTable> = NonNullable<Args<Table, 'findMany
 
 export type NewRow<Table extends StoredTable> = Omit<Args<Table, 'create'>['data'], 'mac'>;
 
-/** Related rows that a query includes; only approvals have related rows. */
+/** Related rows that a query includes. Only approvals have related rows. */
 export type Included<Query> = Query extends { readonly include: { readonly votes: unknown } }
   ? { readonly votes: readonly Unverified<ApprovalVote>[] }
   : unknown;
@@ -75,7 +75,7 @@ type SignedColumn<Table extends StoredTable> =
   | Columns[Table]['signed'][number]
   | AddedColumn<Table>;
 
-/** The key columns, which identify a row. */
+/** The values of the key columns, which identify a row. */
 export type Key<Table extends StoredTable> = Readonly<
   Pick<Row<Table>, Columns[Table]['key'][number] & keyof Row<Table>>
 >;

@@ -2,14 +2,14 @@ import type { RowGuard } from '../integrity/row-guard.ts';
 import type { SignedRow, SignedTable } from '../store/signed-columns.ts';
 
 /**
- * The member is private, so that a spread of a verified row has the type of a plain row, because
- * the spread may change values.
+ * The member is private, so that spreading a verified row results in the type of a plain row: the
+ * spread may change values.
  */
 declare abstract class VerifiedMark {
   private readonly verified: true;
 }
 
-/** A row that passed its integrity check. Only this folder makes one. */
+/** A row that passed its integrity check. Only this folder creates values of this type. */
 export type Verified<Row> = Row & VerifiedMark;
 
 /** A row that was read but not verified. Only `claimsOf` gives access to its columns. */
@@ -22,14 +22,14 @@ export function unverified<Row extends object>(row: Row): Unverified<Row> {
   return row as unknown as Unverified<Row>;
 }
 
-/** The columns of an unverified row. Use them only where a forged row gains nothing. */
+/** Returns the columns of an unverified row. Use them only where a forged row gains nothing. */
 export function claimsOf<Row extends object>(row: Unverified<Row>): Row {
   return row as unknown as Row;
 }
 
 /**
- * Verifies a row that a statement on several tables returned; throws `integrity.forged_row` for a
- * forged one.
+ * Verifies a row that was returned by a statement on several tables. Throws `integrity.forged_row`
+ * for a forged row.
  */
 export function verifyRow<Table extends SignedTable, Row extends SignedRow<Table>>(
   guard: RowGuard,
@@ -41,7 +41,7 @@ export function verifyRow<Table extends SignedTable, Row extends SignedRow<Table
   return claimed as Verified<Row>;
 }
 
-/** Like `verifyRow`, but undefined for a forged row, which is reported and counted. */
+/** Like `verifyRow`, but returns undefined for a forged row, which is reported and counted. */
 export function validRow<Table extends SignedTable, Row extends SignedRow<Table>>(
   guard: RowGuard,
   table: Table,

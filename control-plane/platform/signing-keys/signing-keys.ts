@@ -17,23 +17,23 @@ const keyPurposes = ['passport', 'sync', 'checkpoint', 'export', 'report', 'cert
 export type KeyPurpose = (typeof keyPurposes)[number];
 
 /**
- * A tenant's signing keys: one active key per purpose, created at first use, with private halves in
- * the vault.
+ * A tenant's signing keys. Each purpose has one active key, created at first use. The vault
+ * encrypts the private halves.
  */
 export interface SigningKeys {
   active(tenantId: string, purpose: KeyPurpose, alg?: SigningAlgorithm): Promise<SigningKey>;
-  /** All keys, oldest first, the active one last. */
+  /** Returns all keys, oldest first and the active one last. */
   history(tenantId: string, purpose: KeyPurpose): Promise<readonly SigningKey[]>;
-  /** Active and retired public keys, the active one first. */
+  /** Returns the active and the retired public keys, the active one first. */
   publicKeys(tenantId: string, purpose: KeyPurpose): Promise<readonly PublicJwk[]>;
   /**
-   * Call after a rotation has committed, so that the next use reads the active key from the
+   * Call it after a rotation has committed, so that the next use reads the active key from the
    * database.
    */
   rotated?(tenantId: string, purpose: KeyPurpose): void;
 }
 
-/** How long the active key is cached. A retired key still verifies, so the delay is harmless. */
+/** How long the active key is cached. A delay is harmless, because a retired key still verifies. */
 const believedMs = 1_000;
 
 interface Deps {
@@ -43,19 +43,22 @@ interface Deps {
   readonly guard: RowGuard;
 }
 
-/** Reports are signed with ES256 (contract 5.8), everything else with Ed25519. */
+/**
+ * Returns the algorithm of a purpose: ES256 for reports (contract 5.8), Ed25519 for everything
+ * else.
+ */
 export function algorithmOf(purpose: KeyPurpose): SigningAlgorithm {
   return purpose === 'report' ? 'ES256' : 'EdDSA';
 }
 
 /**
- * Signing keys in the database, private halves sealed by the vault. Call `active` before a
- * transaction, not inside one, because embedded mode has a single connection.
+ * Manages signing keys in the database, with private halves sealed by the vault. Call `active`
+ * before a transaction and not inside one, because embedded mode has a single connection.
  */
 export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKeys {
   const keys = signedRows({ db, guard }, 'signing_key');
   const choices = new Map<string, { readonly key: SigningKey; readonly readAt: number }>();
-  // Cache of private keys by kid; a kid's key never changes.
+  // Private keys by kid, cached. A kid's key never changes.
   const opened = new Map<string, SigningKey>();
 
   const open = (tenantId: string, kid: string, sealed: string): SigningKey => {
@@ -82,7 +85,8 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
       if (isBelieved && readAt - chosen.readAt < believedMs) return chosen.key;
       const key =
         (await readActive(tenantId, purpose)) ??
-        // Undefined if another replica was first: the unique index allows one active key.
+        // The insertion returns undefined if another replica was first: the unique index allows one
+        // active key.
         (await insertActiveKey(keys, { vault, clock }, { tenantId, purpose, alg })) ??
         (await readActive(tenantId, purpose));
       if (key === undefined) throw new Error(`could not create an active ${purpose} key`);
@@ -111,7 +115,7 @@ export function createSigningKeys({ db, vault, clock, guard }: Deps): SigningKey
   };
 }
 
-/** Place in the vault for the private half of a signing key. */
+/** Returns the place to which the encryption binds the private half of a signing key. */
 export function signingKeyPlace(tenantId: string, kid: string): SealedPlace {
   return { tenantId, purpose: 'signing_key', id: kid, version: 1 };
 }
@@ -122,7 +126,7 @@ interface NewKey {
   readonly alg: SigningAlgorithm;
 }
 
-/** Stores a new active key, unless the tenant has one for this purpose. */
+/** Stores a new active key. Returns undefined if the tenant already has one for this purpose. */
 export async function insertActiveKey(
   keys: SignedRows<'signing_key'>,
   { vault, clock }: Pick<Deps, 'vault' | 'clock'>,

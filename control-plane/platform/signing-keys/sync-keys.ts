@@ -12,7 +12,10 @@ export interface SyncKeys {
   readonly passport: SigningKey;
 }
 
-/** Call before a transaction, never inside one. Creates the keys of a new tenant. */
+/**
+ * Returns the keys, and creates them for a new tenant. Call it before a transaction, never inside
+ * one.
+ */
 export async function syncKeys(signingKeys: SigningKeys, tenantId: string): Promise<SyncKeys> {
   const passport = await signingKeys.active(tenantId, 'passport');
   const signing = await signingKeys.active(tenantId, 'sync');

@@ -10,13 +10,14 @@ import { restrictToOwner } from './restrict-to-owner.ts';
 import { StoreError } from './store-error.ts';
 
 interface EmbeddedPostgres {
-  /** Folder of the Unix socket; libpq and `pg` accept this folder as the host. */
+  /** Folder of the Unix socket. libpq and `pg` accept this folder as the host. */
   readonly host: string;
   close(): Promise<void>;
 }
 
 const socketName = '.s.PGSQL.5432';
-// sun_path holds 104 bytes on macOS and 108 on Linux, including the terminating zero byte.
+// Maximum length of a socket path: `sun_path` holds 104 bytes on macOS and 108 on Linux, including
+// the terminating zero byte.
 const socketPathBytesMax = 103;
 
 /**
@@ -40,7 +41,7 @@ export async function startEmbedded(dataDir: string): Promise<EmbeddedPostgres> 
   }
 }
 
-/** Returns a function that releases the lock. */
+/** Locks the data directory. Returns a function that releases the lock. */
 function lockDataDirectory(folder: string): () => void {
   const lock = lockFolder(folder, 'postgres');
   if (lock.status === 'locked') return lock.release;
@@ -55,11 +56,12 @@ function lockDataDirectory(folder: string): () => void {
 
 async function serve(folder: string, release: () => void): Promise<EmbeddedPostgres> {
   const database = await openDatabase(join(folder, 'postgres'));
-  // PGlite sets its own modes on the files of a new database.
+  // Restricts the folder again, because PGlite sets its own modes on the files of a new database.
   restrictToOwner(folder);
   const host = socketFolder(folder);
   const path = join(host, socketName);
-  // Removes the socket of a killed process. The lock proves that no process listens on it.
+  // Removes the socket that a killed process left behind. The lock proves that no process listens
+  // on it.
   rmSync(path, { force: true });
   const server = new PGLiteSocketServer({ db: database, path, maxConnections: 4 });
   await server.start();
@@ -74,7 +76,10 @@ async function serve(folder: string, release: () => void): Promise<EmbeddedPostg
   };
 }
 
-/** PGlite may throw values that are not errors. */
+/**
+ * Opens the database. Converts everything that PGlite throws to a `StoreError`, because PGlite may
+ * throw values that are not errors.
+ */
 async function openDatabase(folder: string): Promise<PGlite> {
   assertOpenable(folder);
   try {

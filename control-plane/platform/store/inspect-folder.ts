@@ -2,7 +2,9 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { StoreError } from './store-error.ts';
 
-/** PostgreSQL version of the embedded engine, which cannot read the folder of another version. */
+/**
+ * PostgreSQL version of the embedded engine. The engine cannot read the folder of another version.
+ */
 export const embeddedMajor = '18';
 const controlBytes = 8_192;
 
@@ -10,8 +12,8 @@ const restore =
   'Restore the data directory from a backup, or set SALLYPORT_DATA_DIR to another directory to start empty.';
 
 /**
- * Throws a `StoreError` for a database folder that the engine cannot open. Without PG_VERSION, the
- * engine would overwrite an existing database with a new one.
+ * Throws a `StoreError` for a database folder that the engine cannot open. If PG_VERSION is
+ * missing, the engine would overwrite an existing database with a new one.
  */
 export function assertOpenable(folder: string): void {
   const found = problemOf(folder);
@@ -19,7 +21,7 @@ export function assertOpenable(folder: string): void {
   throw new StoreError(`The embedded database in ${folder} cannot be opened: ${found}`);
 }
 
-/** Error for a folder that looks intact but that the engine failed to open. */
+/** Returns the error for a folder that looks intact but that the engine failed to open. */
 export function engineProblem(folder: string, cause: unknown): StoreError {
   const reason = cause instanceof Error ? cause.message : JSON.stringify(cause);
   return new StoreError(
@@ -35,7 +37,7 @@ function problemOf(folder: string): string | undefined {
   const version = textOf(join(folder, 'PG_VERSION'));
   const control = fs.statSync(join(folder, 'global', 'pg_control'), { throwIfNoEntry: false });
   if (version === undefined) {
-    // A first start was interrupted before it wrote data.
+    // Accepts this folder: an interrupted first start had not written any data yet.
     if (control === undefined && !fs.existsSync(join(folder, 'base', '1'))) return undefined;
     return `it has a database, but its file PG_VERSION is missing. ${restore}`;
   }
@@ -49,7 +51,7 @@ function problemOf(folder: string): string | undefined {
   return missing === undefined ? undefined : `its folder ${missing} is missing. ${restore}`;
 }
 
-/** Content of a file; undefined if the path is not a file. */
+/** Returns the content of a file, or undefined if the path is not a file. */
 function textOf(path: string): string | undefined {
   const stat = fs.statSync(path, { throwIfNoEntry: false });
   return stat?.isFile() === true ? fs.readFileSync(path, 'utf8').trim() : undefined;

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { ClientBase } from 'pg';
 import { StoreError } from './store-error.ts';
 
-// The advisory lock that Prisma uses for migrations, so that Prisma and this code exclude each
-// other.
+// Advisory lock that Prisma uses for migrations. This code uses the same lock, so that both exclude
+// each other.
 const migrationLock = 72_707_369;
 const lockWaitMs = 60_000;
 
@@ -29,8 +29,9 @@ interface Applied {
 
 /**
  * Applies all pending migrations or none, and returns their names. Concurrent programs wait for
- * each other. An up-to-date database is only read, so the service needs no right to change tables.
- * Throws a `StoreError` if the applied migrations are not a prefix of this version's.
+ * each other. If the database is up to date, it is only read, so the service needs no right to
+ * change tables. Throws a `StoreError` if the applied migrations are not a prefix of this version's
+ * migrations.
  */
 export async function migrate(
   client: ClientBase,
@@ -41,7 +42,8 @@ export async function migrate(
   try {
     await client.query(`SET LOCAL lock_timeout = ${lockWaitMs}`);
     await client.query(`SELECT pg_advisory_xact_lock(${migrationLock})`);
-    // Another program may have migrated during the wait.
+    // Reads the pending migrations again, because another program may have migrated during the
+    // wait.
     const pending = await pendingOf(client, migrations);
     for (const migration of pending) await apply(client, migration);
     await client.query('COMMIT');
@@ -130,16 +132,16 @@ async function apply(client: ClientBase, { name, sql, checksum }: Migration): Pr
 }
 
 export interface Migration {
-  /** Name of the folder; its time stamp defines the order. */
+  /** Name of the migration's folder. The time stamp in it defines the order. */
   readonly name: string;
   readonly sql: string;
-  /** SHA-256 of the file, hex, as Prisma stores it. */
+  /** SHA-256 of the file in hex, as Prisma stores it. */
   readonly checksum: string;
 }
 
 const migrationsFolder = join(import.meta.dirname, '../../../prisma/migrations');
 
-/** The migrations of this version, in order. */
+/** Returns the migrations of this version, in order. */
 export function readMigrations(folder: string = migrationsFolder): readonly Migration[] {
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())

@@ -18,13 +18,16 @@ export interface Store {
 }
 
 interface StoreOptions {
-  /** Undefined: embedded Postgres, on disk under `dataDir`. */
+  /** Undefined for embedded Postgres, which stores its data on disk under `dataDir`. */
   readonly databaseUrl: string | undefined;
   readonly dataDir: string;
   readonly log: Log;
 }
 
-/** Opens the database and applies pending migrations, or throws a `StoreError` for the operator. */
+/**
+ * Opens the database and applies pending migrations. Throws a `StoreError` with a message for the
+ * operator.
+ */
 export async function openStore(options: StoreOptions): Promise<Store> {
   return options.databaseUrl === undefined
     ? openEmbedded(options)
@@ -73,8 +76,8 @@ interface Preparation {
 }
 
 async function prepare({ pool, kind, log, end }: Preparation): Promise<Store> {
-  // Without a handler the error would end the process. The pool replaces the connection at its next
-  // use.
+  // Without a handler, this error would end the process. The pool replaces the broken connection at
+  // its next use.
   pool.on('error', (error) => log.warn({ err: error }, 'a database connection broke'));
   try {
     await bringUpToDate(pool, log);
@@ -105,7 +108,7 @@ async function bringUpToDate(pool: pg.Pool, log: Log): Promise<void> {
 }
 
 function refuseWrongUrl(databaseUrl: string): void {
-  // Error messages do not contain the URL, because it contains the password.
+  // The error messages omit the URL, because it contains the password.
   const scheme = /^([a-z]+):\/\//i.exec(databaseUrl)?.[1]?.toLowerCase();
   if (scheme === 'postgres' || scheme === 'postgresql') return;
   throw new StoreError(
@@ -124,7 +127,10 @@ function toStoreError(error: unknown): StoreError {
   );
 }
 
-/** An `AggregateError` (several addresses refused) has its text in its parts. */
+/**
+ * Returns the text of an error. An `AggregateError` (several addresses refused) has its text in its
+ * parts.
+ */
 function reasonOf(error: Error): string {
   if (error instanceof AggregateError) {
     return error.errors

@@ -3,8 +3,8 @@ import type { Pool, QueryResultRow } from 'pg';
 const planStates = new Set(['26000', '42P05']);
 
 /**
- * Whether a statement failed because connections share a session (embedded database, poolers), so
- * that its prepared statement belongs to another connection.
+ * Returns whether a statement failed because connections share a session (embedded database,
+ * poolers). Its prepared statement then belongs to another connection.
  */
 export function isForeignStatement(error: unknown): boolean {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : '';
@@ -12,14 +12,14 @@ export function isForeignStatement(error: unknown): boolean {
 }
 
 /**
- * Pools without prepared statements. In these pools, a statement outlives its connection and
- * conflicts with the statements of the next connection.
+ * Pools that must not use prepared statements. In these pools, a statement outlives its connection
+ * and conflicts with the statements of the next connection.
  */
 const withoutPlans = new WeakSet<Pool>();
 
 /**
- * Runs a small statement as a prepared one, because its planning takes longer than its execution.
- * Each `name` must belong to exactly one text.
+ * Runs a small statement as a prepared statement, because planning it takes longer than executing
+ * it. Each `name` must belong to only one text.
  */
 export async function queryPrepared<Row extends QueryResultRow>(
   pool: Pool,

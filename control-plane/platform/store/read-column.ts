@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
-/** Like `readColumn`, for JSON in a text column. */
+/** Like `readColumn`, but for JSON in a text column. */
 export function readTextColumn<Read>(
   schema: z.ZodType<Read>,
   text: string,
@@ -10,7 +10,7 @@ export function readTextColumn<Read>(
   return readColumn(schema, jsonOf(text), column);
 }
 
-/** Returns undefined for invalid JSON, because no schema accepts undefined. */
+/** Parses JSON. Returns undefined for invalid JSON, because no schema accepts undefined. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

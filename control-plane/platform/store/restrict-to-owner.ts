@@ -9,8 +9,8 @@ const fileMode = 0o600;
 
 /**
  * Makes a data directory accessible to its owner only, and sets the umask for files that this
- * process creates. Throws a `StoreError` for symbolic links and files of other users, as ssh does,
- * because their owner could have planted them or kept access to them.
+ * process creates. Throws a `StoreError` for symbolic links and for files of other users, because
+ * another user could have planted them or could still have access to them. `ssh` does the same.
  */
 export function restrictToOwner(dataDir: string): void {
   if (isMainThread) process.umask(0o077);
@@ -24,12 +24,13 @@ export function restrictToOwner(dataDir: string): void {
       { cause },
     );
   }
-  // The operator may make the directory itself a link; links inside it are refused.
+  // Follows a link here: the operator may make the directory itself a link. Links inside it are
+  // refused.
   own(fs.realpathSync(dataDir));
 }
 
 /**
- * Restricts folders before their content, so that no other user can replace the content meanwhile.
+ * Restricts a folder before its content, so that no other user can replace the content meanwhile.
  */
 function own(path: string): void {
   const stat = fs.lstatSync(path, { throwIfNoEntry: false });

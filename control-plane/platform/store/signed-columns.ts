@@ -22,7 +22,8 @@ interface SignedTables {
   readonly api_key: ApiKey;
   readonly approval: Approval;
   /**
-   * The action and grant of a vote are stored in the ledger only; the row's signature covers them.
+   * The action and the grant of a vote are stored only in the ledger; the row's signature also
+   * covers them.
    */
   readonly approval_vote: ApprovalVote & {
     readonly effectiveDigest: string | undefined;
@@ -44,9 +45,9 @@ interface SignedTables {
 export type SignedTable = keyof SignedTables;
 
 /**
- * Key columns of each table, and the signed columns, which are all columns that code acts on.
- * `added` lists columns that were added after rows had been signed. They are signed by name and
- * only if set, so that older signatures stay valid and a set value cannot be emptied.
+ * Key columns and signed columns of each table. Every column that code acts on is signed. `added`
+ * lists columns that were added after rows had been signed. They are signed by name, and only if
+ * they are set. Therefore, older signatures stay valid, and nobody can empty a column that was set.
  */
 export const signedColumns = {
   agent: {
@@ -140,7 +141,8 @@ export const signedColumns = {
   },
   policy: {
     key: ['tenantId', 'id'],
-    // The hash binds the definition; code that uses the definition recomputes the hash.
+    // Signing the hash is enough: it binds the definition, and code that uses the definition
+    // recomputes the hash.
     signed: ['definitionId', 'version', 'lifecycle', 'policyHash'],
   },
   service_account: { key: ['tenantId', 'id'], signed: ['agentId', 'name', 'revokedAt'] },
@@ -176,14 +178,17 @@ type ColumnOf<Table extends SignedTable> =
   | (typeof signedColumns)[Table]['signed'][number]
   | AddedColumnOf<Table>;
 
-/** Columns that were added to a table's signed columns later. */
+/** Returns the signed columns that were added to a table later. */
 export function addedColumns(table: SignedTable): readonly string[] {
   const columns: { readonly signed: readonly string[]; readonly added?: readonly string[] } =
     signedColumns[table];
   return columns.added ?? [];
 }
 
-/** A timestamp as the driver returns it, or in milliseconds if SQL converted the row to JSON. */
+/**
+ * A timestamp as the driver returns it, or as a number of milliseconds if SQL converted the row to
+ * JSON.
+ */
 type Given<Value> = Date extends Value ? Value | number : Value;
 
 /** Columns needed to verify that the control plane wrote a row. */

@@ -1,4 +1,7 @@
-/** The database cannot be used. The message tells the operator the problem and the fix. */
+/**
+ * Thrown if the database cannot be used. The message states the problem and the fix, for the
+ * operator.
+ */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
 }

@@ -7,9 +7,9 @@ export type Transaction = Prisma.TransactionClient;
 const triesMax = 5;
 
 /**
- * Runs `work` in one transaction, and retries after a serialization failure or deadlock, at most
+ * Runs `work` in one transaction. Retries it after a serialization failure or deadlock, at most
  * five times. `work` may run several times, so a rollback must undo all its effects. `work` must
- * not wait for the sealer, which may need the connection that this transaction holds.
+ * not wait for the sealer, because the sealer may need the connection that this transaction holds.
  */
 export async function transaction<T>(
   db: PrismaClient,
@@ -27,12 +27,15 @@ export async function transaction<T>(
 
 const conflictStates = new Set(['40001', '40P01']);
 
-/** True for a conflict with another transaction, after which the same transaction may succeed. */
+/**
+ * Returns whether an error is a conflict with another transaction. If the transaction is repeated,
+ * it may succeed.
+ */
 export function isConflict(error: unknown): boolean {
   return textAt(error, 'code') === 'P2034' || conflictStates.has(sqlStateOf(error));
 }
 
-/** SQLSTATE of an error of `pg`, or of Prisma's error for a raw query. */
+/** Returns the SQLSTATE of an error from `pg`, or from a raw query of Prisma. */
 function sqlStateOf(error: unknown): string {
   const cause = memberOf(memberOf(memberOf(error, 'meta'), 'driverAdapterError'), 'cause');
   return textAt(cause, 'originalCode') ?? textAt(error, 'code') ?? '';
@@ -49,7 +52,7 @@ function memberOf(value: unknown, name: string): unknown {
     : undefined;
 }
 
-/** Takes a lock on `name` until the transaction ends. */
+/** Locks `name` until the transaction ends. */
 export async function lockFor(tx: Transaction, tenantId: string, name: string): Promise<void> {
   await tx.$executeRaw`select pg_advisory_xact_lock(hashtextextended(${`${tenantId} ${name}`}, 0))`;
 }

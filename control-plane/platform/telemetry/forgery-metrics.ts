@@ -36,7 +36,7 @@ export function createForgeryMeter(registry: Registry): ForgeryMeter {
     labelNames: ['table'],
     registers: [registry],
   });
-  // Initialised with 0, so that `increase()` of the metric includes the first refusal.
+  // Initialises each counter with 0, so that `increase()` of the metric includes the first refusal.
   for (const table of tables) refused.inc({ table }, 0);
   return { refused: (table) => refused.inc({ table }) };
 }

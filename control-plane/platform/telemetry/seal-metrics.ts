@@ -1,6 +1,6 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 
-/** Measures every batch, written or failed. */
+/** Measures every batch, whether it was written or failed. */
 export interface SealMeter {
   sealed(events: number, seconds: number): void;
   failed(events: number): void;

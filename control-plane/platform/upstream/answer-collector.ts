@@ -11,7 +11,7 @@ export type AnswerHeaders = Readonly<Record<string, string | readonly string[]>>
 
 /** How a request to an upstream ended. */
 export interface UpstreamOutcome {
-  /** `unknown`: the request was sent on a connection, and no response came. */
+  /** `unknown`: the request was sent on a connection, but no response arrived. */
   readonly executed: boolean | 'unknown';
   readonly answer?: UpstreamAnswer | undefined;
   readonly failure?: ConnectionFailure | 'credential.reflected' | 'execution.interrupted';
@@ -21,9 +21,9 @@ export interface UpstreamOutcome {
 
 export interface UpstreamAnswer {
   readonly status: number;
-  /** Empty if the response was cut because of a secret in it. */
+  /** Empty if the response was cut because it contained a secret. */
   readonly headers: AnswerHeaders;
-  /** As received; a longer body is truncated. */
+  /** The body as received. A body that is too long is truncated. */
   readonly body: Buffer;
   readonly truncated: boolean;
 }
@@ -36,7 +36,7 @@ interface CollectorSettings {
 
 const nothing = Buffer.alloc(0);
 
-/** Collects one response up to a limit, and reports its end once. */
+/** Collects one response up to a size limit, and reports once how the request ended. */
 export class AnswerCollector implements Dispatcher.DispatchHandler {
   readonly #settings: CollectorSettings;
   #controller: Controller | undefined;
@@ -57,7 +57,8 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_controller: Controller, status: number, headers: ParsedHeaders): void {
-    // Interim responses concern the upstream and this hop only (RFC 9110 section 15.2).
+    // Ignores interim responses, because they concern only the upstream and this hop (RFC 9110
+    // section 15.2).
     if (status < 200 || this.#isSettled) return;
     this.#status = status;
     const seen = headersOf(headers);
@@ -101,12 +102,15 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
     else this.#settle({ executed: true, answer: this.#answer(body, truncated) });
   }
 
-  /** Removes a possible beginning of a secret from the end of a truncated body. */
+  /**
+   * Filters the body. If the body is truncated, removes what may be the beginning of a secret from
+   * its end.
+   */
   #filtered(body: Buffer, truncated: boolean): Buffer | 'cut' {
     const { filter } = this.#settings;
     try {
       if (this.#mode === 'stream') return filter?.chunk?.(body, !truncated) ?? body;
-      // A truncated encoded body cannot be decoded, and therefore not filtered.
+      // A truncated encoded body cannot be decoded and therefore cannot be filtered.
       if (this.#mode === 'buffer') return truncated ? nothing : (filter?.whole?.(body) ?? body);
       return body;
     } catch {
@@ -115,7 +119,7 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Drops the whole response, headers included. */
+  /** Drops the whole response, including its headers. */
   #cut(): void {
     this.#headers = {};
     this.stop('credential.reflected', 'The upstream sent the credential back.');

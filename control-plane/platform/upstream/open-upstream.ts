@@ -11,20 +11,20 @@ import { secretScanner } from '../../../shared/upstream/secret-scanner.ts';
 import type { Config } from '../config/config.ts';
 import { AnswerCollector, type UpstreamOutcome } from './answer-collector.ts';
 
-/** Client for requests to external servers. */
+/** A client for requests to external servers. */
 export interface Upstream {
   /**
-   * Guard that checks addresses. Ports of this installation are added when its servers begin to
-   * listen.
+   * Checks addresses. When a server of this installation begins to listen, its port is added to the
+   * guard.
    */
   readonly guard: Guard;
   /**
-   * Sends one request, at most once, and waits for its response within the limits. Never rejects.
+   * Sends one request at most once, and waits for its response within the limits. Never rejects.
    */
   send(outgoing: Outgoing, secrets: readonly string[]): Promise<UpstreamOutcome>;
-  /** Runs work that `close` must also wait for. */
+  /** Runs `work`, and makes `close` wait for it, too. */
   track<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Aborts requests in flight, and waits until the aborts are recorded. */
+  /** Aborts the requests in flight, and waits until these aborts are recorded. */
   close(): Promise<void>;
 }
 
@@ -40,9 +40,9 @@ type Settings = Pick<
 >;
 
 interface UpstreamOptions {
-  /** PEM certificates of additional trusted authorities. */
+  /** Certificates of additional trusted authorities, in PEM format. */
   readonly ca?: readonly string[] | undefined;
-  /** Default: a guard from the settings, with the system's resolver. */
+  /** Default: a guard that is built from the settings and uses the system's resolver. */
   readonly guard?: Guard | undefined;
 }
 
@@ -55,8 +55,8 @@ export function openUpstream(settings: Settings, options: UpstreamOptions = {}):
   const guard = options.guard ?? guardFor(settings);
   const agent = new Agent({
     connect: guardedConnector({ guard, connectTimeoutMs, ca: options.ca }),
-    // No keep-alive: an idle connection may end just as a request is sent on it, and then it is
-    // unknown whether the request was performed.
+    // Uses no keep-alive: if an idle connection ends just when a request is sent on it, nobody
+    // knows whether the request was performed.
     pipelining: 0,
     allowH2: false,
     maxHeaderSize: answerHeaderBytesMax,
@@ -105,7 +105,7 @@ export function openUpstream(settings: Settings, options: UpstreamOptions = {}):
   };
 }
 
-/** Error details may quote the upstream, so secrets are removed from them. */
+/** Removes an error detail that contains a secret: details may contain text from the upstream. */
 function withoutSecrets(outcome: UpstreamOutcome, secrets: readonly string[]): UpstreamOutcome {
   const said = Buffer.from(outcome.detail ?? '');
   const isClean = secrets.every((secret) => !secretScanner(secret).finds(said));

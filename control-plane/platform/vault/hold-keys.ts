@@ -13,8 +13,8 @@ interface Holding {
 
 /**
  * Registers this process as a holder of the vault's keys, reports the keys it knows, and follows
- * changes of the active key. Resolves once the process is registered; nothing may be encrypted
- * before.
+ * changes of the active key. Resolves when the process is registered; nothing may be encrypted
+ * earlier.
  */
 export async function holdKeys(keys: OpenKeys, { pool, log }: Holding): Promise<Rounds> {
   const holderId = newId('holder', Date.now());
@@ -43,7 +43,7 @@ export async function holdKeys(keys: OpenKeys, { pool, log }: Holding): Promise<
 
 const forgottenAfter = '30 seconds';
 
-/** Running control planes, and the master keys that each knows. */
+/** Returns the running control planes, and the master keys that each of them knows. */
 export async function liveHolders(
   pool: Pick<Pool, 'query'>,
 ): Promise<

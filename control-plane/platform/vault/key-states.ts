@@ -2,25 +2,25 @@ import { timingSafeEqual } from 'node:crypto';
 import { StoreError } from '../store/store-error.ts';
 import type { Vault } from './vault.ts';
 
-/** Signed state of a `vault_key` row. */
+/** Signed state of a master key, from its `vault_key` row. */
 export interface KeyState {
   readonly id: string;
   readonly state: string;
-  /** When the key became active. The active key has the latest time of all. */
+  /** Time when the key became active. The active key has the latest time of all keys. */
   readonly activatedAt: Date | null;
 }
 
 type Mac = Pick<Vault, 'mac'>;
 
 /**
- * Keyed hash of a master key's state. The hash key is derived from the root secret, which outlives
- * master keys.
+ * Computes the keyed hash of a master key's state. The hash key is derived from the root secret,
+ * which outlives master keys.
  */
 export function keyMac(vault: Mac, { id, state, activatedAt }: KeyState): string {
   return vault.mac('vault_key', JSON.stringify([id, state, activatedAt?.getTime() ?? null]));
 }
 
-/** Throws for a forged state, or for an older row that was restored. */
+/** Throws if a state was forged, or if an older row was restored. */
 export function assertKeyStates(
   vault: Mac,
   rows: readonly (KeyState & { readonly mac: string | null })[],

@@ -2,7 +2,7 @@ import { deriveKey, type WrappingKey } from '../../../shared/crypto/envelope.ts'
 
 const masterKeyBytes = 32;
 
-/** Derives the key that wraps data keys, with an id that does not reveal the key. */
+/** Derives from a master key the key that wraps data keys. Its id does not reveal the key. */
 export function wrappingKeyOf(masterKey: Buffer): WrappingKey {
   if (masterKey.length !== masterKeyBytes) {
     throw new TypeError(`the master key is ${masterKey.length} bytes, not ${masterKeyBytes}`);
@@ -13,7 +13,7 @@ export function wrappingKeyOf(masterKey: Buffer): WrappingKey {
   };
 }
 
-/** The wrapping keys that this process knows, and the active one. */
+/** The wrapping keys that this process knows. One of them is active. */
 export class Keyring {
   readonly #known = new Map<string, WrappingKey>();
   #active: WrappingKey;
@@ -31,7 +31,7 @@ export class Keyring {
     return [...this.#known.keys()];
   }
 
-  /** Adds a master key, so that its secrets can be decrypted. Returns its id. */
+  /** Adds a master key, so that secrets under it can be decrypted. Returns the key's id. */
   add(masterKey: Buffer): string {
     const wrapping = wrappingKeyOf(masterKey);
     this.#known.set(wrapping.id, wrapping);
@@ -42,7 +42,7 @@ export class Keyring {
     return this.#known.get(id);
   }
 
-  /** Makes this key the active one. Returns false, without an effect, for an unknown key. */
+  /** Makes this key the active one. For an unknown key, returns false and changes nothing. */
   activate(id: string): boolean {
     const wrapping = this.#known.get(id);
     if (wrapping === undefined) return false;

@@ -2,11 +2,11 @@ import type { ClientBase } from 'pg';
 import { signedTables } from '../store/signed-columns.ts';
 import { StoreError } from '../store/store-error.ts';
 
-/** Tables whose rows had keyed hashes when the master key was the root. */
+/** Tables whose rows already had keyed hashes when the master key was the root of these hashes. */
 const legacyHashedTables: readonly string[] = ['approval', 'policy'];
 
 /**
- * Throws if the database had a root secret and lost it, which signed rows prove. Otherwise the
+ * Throws if the database had a root secret and lost it. Signed rows prove this. Otherwise the
  * master key would become the root, and anyone who knows the master key could sign rows.
  */
 export async function assertLegacyDatabase(client: ClientBase): Promise<void> {

@@ -22,11 +22,11 @@ const keyBytes = 32;
 const fileName = 'master.key';
 const nextName = 'master.key.next';
 
-/** The master keys supplied by the operator. */
+/** The master keys that the operator supplied. */
 export interface MasterKeys {
-  /** Key that is to wrap all secrets; undefined if a KMS creates it. */
+  /** Key that will wrap all secrets; undefined if a KMS creates it. */
   readonly current: Buffer | undefined;
-  /** Further keys that may still wrap secrets while the master key is being replaced. */
+  /** Other keys that may still wrap secrets while the master key is being replaced. */
   readonly others: readonly Buffer[];
 }
 
@@ -36,10 +36,10 @@ type Given = Pick<
 >;
 
 /**
- * Loads the 32 bytes that protect everything at rest: from `SALLYPORT_MASTER_KEY` (or `_FILE`), or,
- * in embedded mode, from the data directory, where the first start creates them. With an external
- * database or in production, a missing key is an error, unless a KMS creates it: a generated key
- * would be lost with the container, and all secrets with it.
+ * Loads the 32 bytes that protect everything at rest. They come from `SALLYPORT_MASTER_KEY` (or
+ * `_FILE`) or, in embedded mode, from the data directory, where the first start creates them. With
+ * an external database or in production, a missing key is an error unless a KMS creates it: a
+ * generated key would be lost with the container, and all secrets with it.
  */
 export function loadMasterKeys(given: Given): MasterKeys {
   const { masterKey, masterKeyPrevious, kmsKey, dataDir } = given;
@@ -63,7 +63,7 @@ export function loadMasterKeys(given: Given): MasterKeys {
     : { current: next, others: [filed, ...previous] };
 }
 
-/** True if Sallyport itself keeps the master key in a file. */
+/** Returns whether Sallyport itself keeps the master key in a file. */
 export function isKeyFiled({
   masterKey,
   kmsKey,
@@ -81,12 +81,12 @@ export function assertFilePresent(dataDir: string): void {
   if (!existsSync(path) && !existsSync(join(dataDir, nextName))) throw unusable(path, 'is missing');
 }
 
-/** Creates the next master key in the data directory, unless it already exists. */
+/** Creates the next master key in the data directory, unless this key already exists. */
 export function makeNextMasterKey(dataDir: string): void {
   if (readOwn(join(dataDir, nextName)) === undefined) makeFile(dataDir, nextName);
 }
 
-/** Replaces the master key by the next one. Call it when no secret needs the old key any more. */
+/** Replaces the master key by the next one. Call it when no secret needs the old key any longer. */
 export function adoptNextMasterKey(dataDir: string): void {
   renameSync(join(dataDir, nextName), join(dataDir, fileName));
   syncFolder(dataDir);
@@ -123,8 +123,8 @@ function readText(path: string): string {
 }
 
 /**
- * Error for an unusable key file. No new key is created, because only this key decrypts the
- * secrets.
+ * Returns the error for an unusable key file. Sallyport then creates no new key, because only the
+ * key in this file decrypts the secrets.
  */
 function unusable(path: string, found: string, cause?: unknown): SettingsError {
   return new SettingsError(
@@ -134,8 +134,8 @@ function unusable(path: string, found: string, cause?: unknown): SettingsError {
 }
 
 /**
- * Writes a temporary file and links it to the final path. If two processes start at once, one of
- * them wins, and no process reads a partial key.
+ * Writes a temporary file and links it to the final path. If two processes start at once, only one
+ * of them creates the key, and neither reads a partial key.
  */
 function makeFile(dataDir: string, name: string): Buffer {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -161,8 +161,8 @@ function makeFile(dataDir: string, name: string): Buffer {
 }
 
 /**
- * Flushes the folder, because a power failure that lost the key's file name would lose all secrets
- * that the key wraps.
+ * Flushes the folder to disk: if a power failure lost the name of the key's file, all secrets that
+ * the key wraps would be lost.
  */
 function syncFolder(folder: string): void {
   const handle = openSync(folder, 'r');

@@ -11,14 +11,14 @@ import { assertLegacyDatabase } from './legacy-database.ts';
 import { assertFilePresent, isKeyFiled, loadMasterKeys } from './master-key.ts';
 import { createVault, rewrap, type SealedPlace, type VaultKeys, wrappedBy } from './vault.ts';
 
-/** The vault's keys in memory, and the source of new master keys. */
+/** The vault's keys in memory, and the KMS that creates master keys. */
 export interface OpenKeys extends VaultKeys {
   readonly kms: Kms | undefined;
-  /** The operator's current master key; undefined if only the KMS creates them. */
+  /** Id of the operator's current master key; undefined if only the KMS creates master keys. */
   readonly givenId: string | undefined;
-  /** All rows that give authority are signed; the root secret's envelope proves it. */
+  /** True if all rows that give authority are signed. The root secret's envelope proves this. */
   readonly areRowsSigned: boolean;
-  /** Outbox rows and removed bindings are signed too. */
+  /** True if outbox rows and removed bindings are signed, too. */
   readonly isOutboxSigned: boolean;
 }
 
@@ -27,27 +27,28 @@ interface KeyRow extends KeyState {
   readonly mac: string | null;
 }
 
-/** Place of the root secret; it belongs to no tenant. */
+/** Place to which the root secret's encryption is bound. It belongs to no tenant. */
 export const rootPlace: SealedPlace = { tenantId: '', purpose: 'vault_root', id: '1', version: 1 };
 
 /**
- * Place of the root secret in a database where all rows that give authority are signed. Unlike a
- * separate marker, this place cannot be reset, because the root does not decrypt at another place.
+ * Place of the root secret in a database in which all rows that give authority are signed. Unlike a
+ * separate marker, this place cannot be reset, because the root does not decrypt with another
+ * place.
  */
 export const signedRootPlace: SealedPlace = { ...rootPlace, version: 3 };
 
 /**
- * Place of the root secret in a database where outbox rows and removals of bindings are not signed
- * yet.
+ * Place of the root secret in a database in which outbox rows and removals of bindings are not
+ * signed yet.
  */
 export const rowsSignedRootPlace: SealedPlace = { ...rootPlace, version: 2 };
 
 type Deps = Pick<Config, 'kmsKey' | 'kmsAccess'> & Parameters<typeof loadMasterKeys>[0];
 
 /**
- * Decrypts the vault's keys with the master keys of the operator or a KMS; the first start creates
- * the vault's keys. Throws a `StoreError` if these keys cannot decrypt the database's secrets, so
- * that the failure shows at start.
+ * Decrypts the vault's keys with the master keys of the operator or of a KMS. The first start
+ * creates the vault's keys. Throws a `StoreError` if these keys cannot decrypt the database's
+ * secrets, so that the problem is found at start.
  */
 export async function openKeys(pool: Pool, config: Deps): Promise<OpenKeys> {
   const kms = openKms(config);
@@ -85,7 +86,7 @@ interface Found {
   readonly root: string | undefined;
 }
 
-/** The keys and the root are read in one statement, because a rotation may run at the same time. */
+/** Reads the keys and the root in one statement, because a rotation may run at the same time. */
 const allKeys = `SELECT id, wrapped, state, activated_at AS "activatedAt", mac,
     (SELECT sealed FROM vault_root) AS root FROM vault_key ORDER BY id`;
 
@@ -95,7 +96,7 @@ async function readKeys(client: ClientBase): Promise<Found | undefined> {
   return { keys, root: keys[0]?.root ?? undefined };
 }
 
-/** Keys of a first start: a wrapping key, and the root secret wrapped by this key. */
+/** Creates the keys of a first start: a wrapping key, and the root secret that this key wraps. */
 async function firstKeys(client: ClientBase, { given, kms }: Sources): Promise<Found> {
   const { rows } = await client.query<{ sealed: string | null }>('SELECT sealed FROM vault_root');
   if (rows[0] !== undefined && rows[0].sealed !== null) {
@@ -106,7 +107,7 @@ async function firstKeys(client: ClientBase, { given, kms }: Sources): Promise<F
   const made = rows[0] === undefined ? await newKeys(given, kms) : await inherited(client, given);
   const keyring = new Keyring(made.masterKey);
   const { id } = keyring.active;
-  // A new installation has no unsigned rows, because it signs rows from the first one on.
+  // A new installation has no unsigned rows, because it signs every row.
   const place = rows[0] === undefined ? signedRootPlace : rootPlace;
   const vault = createVault({ keyring, root: made.root });
   const root = vault.seal(made.root, place);
@@ -146,8 +147,8 @@ async function newKeys(given: readonly Buffer[], kms: Kms | undefined): Promise<
 }
 
 /**
- * Returns the keys of an installation that has no root secret yet. Its hashes use the master key
- * that wraps its secrets.
+ * Returns the keys of an installation that has no root secret yet. Its keyed hashes use the master
+ * key that wraps its secrets.
  */
 async function inherited(client: ClientBase, given: readonly Buffer[]): Promise<FirstKeys> {
   await assertLegacyDatabase(client);
@@ -158,8 +159,8 @@ async function inherited(client: ClientBase, given: readonly Buffer[]): Promise<
   const masterKey = id === undefined ? given[0] : given.find((key) => wrappingKeyOf(key).id === id);
   if (masterKey === undefined) throw unknownKey(id ?? 'its first');
   const keyring = new Keyring(masterKey);
-  // Decrypts every secret, because such an installation had a single master key and a key id alone
-  // can be forged.
+  // Decrypts every secret with this key. Such an installation had a single master key, and a key id
+  // alone can be forged.
   for (const { kid, sealed } of rows) rewrap(keyring, sealed, kid);
   return { masterKey, wrapped: null, root: masterKey };
 }
@@ -173,7 +174,7 @@ async function openKeyring(all: readonly KeyRow[], { given, kms }: Sources): Pro
   const keyring = new Keyring(first);
   for (const masterKey of others) keyring.add(masterKey);
   for (const { id, state } of rows) {
-    // An announced key has wrapped nothing yet.
+    // An announced key has not wrapped anything yet, so this process need not know it.
     if (state !== 'announced' && keyring.find(id) === undefined) throw unknownKey(id);
     if (state === 'active') keyring.activate(id);
   }
@@ -187,7 +188,7 @@ function unknownKey(id: string): StoreError {
   );
 }
 
-/** Decrypts a master key with the KMS; throws if the result is not the row's key. */
+/** Decrypts a master key with the KMS. Throws if the result is not the key that the row names. */
 export async function unwrapKey(
   kms: Kms | undefined,
   { id, wrapped }: { readonly id: string; readonly wrapped: string },
@@ -203,8 +204,8 @@ export async function unwrapKey(
 }
 
 /**
- * An announced or unknown key has wrapped nothing. If the root is under such a key, a database
- * writer restored older states.
+ * Throws if an announced or unknown key wraps the root. Such a key has wrapped nothing, so a
+ * database writer must have restored older states.
  */
 function assertRootWrapped({ keys, root }: Found): void {
   const id = root === undefined ? undefined : wrappedBy(root);
@@ -229,7 +230,7 @@ function openRoot(
     try {
       return { root: vault.open(sealed, place), areRowsSigned, isOutboxSigned };
     } catch {
-      // The root is sealed at another place, or it is forged and decrypts at no place.
+      // The root is sealed with another place, or it is forged and decrypts with no place.
     }
   }
   return { root: vault.open(sealed, rootPlace), areRowsSigned: false, isOutboxSigned: false };
@@ -248,14 +249,14 @@ export async function noteRowsSigned(pool: Pool, { keyring, root }: VaultKeys): 
   const before = rows[0]?.sealed;
   if (before === undefined) return;
   const sealed = createVault({ keyring, root }).seal(root, signedRootPlace);
-  // If a rotation wraps the root at the same time, this update matches no row, and the next start
+  // If a rotation wraps the root at the same time, this update matches no row. The next start then
   // repeats it.
   await pool.query('UPDATE vault_root SET sealed = $1 WHERE sealed = $2', [sealed, before]);
 }
 
 /**
- * Loads master keys that were announced or activated since the last call, and reports the keys that
- * this process knows. Throws, without a change, if the database or the KMS is unavailable.
+ * Loads the master keys that were announced or activated since the last call, and reports the keys
+ * that this process knows. If the database or the KMS is unavailable, throws and changes nothing.
  */
 export async function refreshKeys(
   { keyring, kms, root }: Pick<OpenKeys, 'keyring' | 'kms' | 'root'>,
@@ -285,8 +286,8 @@ export async function refreshKeys(
 }
 
 /**
- * Key states restored from an older backup still verify. They are detected because they do not list
- * the key that is active in this process, or list it only as announced.
+ * Throws if key states were restored from an older backup. Their signatures are still valid, but
+ * they do not contain the key that is active in this process, or contain it only as announced.
  */
 function assertStillKnown({ active: { id } }: Keyring, rows: readonly KeyRow[]): void {
   if (rows.some((row) => row.id === id && row.state !== 'announced')) return;

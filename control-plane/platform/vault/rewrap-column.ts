@@ -12,7 +12,7 @@ interface SealedRow {
   readonly place: readonly string[];
 }
 
-/** Result for a column. */
+/** Result of wrapping the data keys of a column again. */
 export interface Rewrapped {
   readonly rewrapped: number;
   /**
@@ -23,8 +23,8 @@ export interface Rewrapped {
 }
 
 /**
- * Wraps every data key of a column with the active key, in small transactions. Skips locked rows
- * until the next sweep, because waiting for their locks could deadlock other transactions.
+ * Wraps every data key of a column with the active key, in small transactions. Leaves locked rows
+ * to the next sweep, because waiting for their locks could deadlock other transactions.
  */
 export async function rewrapColumn(
   pool: Pool,
@@ -107,18 +107,18 @@ async function lockBatch(
   return rows;
 }
 
-/** Erased values are empty and not sealed. */
+/** Returns an SQL condition that excludes erased values, which are empty and not sealed. */
 const isSealed = (column: string): string => `${column} IS NOT NULL AND ${column} <> ''`;
 
 const textsOf = (columns: readonly string[]): string =>
   `ARRAY[${columns.map((column) => `${column}::text`).join(', ')}]::text[]`;
 
-/** Text that marks an envelope wrapped by this key. */
+/** Returns the text that identifies an envelope wrapped by this key. */
 function wrapMark(id: string): string {
   return `"kek_id":"${id}"`;
 }
 
-/** Number of secrets of a column that each key wraps. */
+/** Returns, for each key, how many secrets of a column it wraps. */
 export async function countWrapped(
   pool: Pick<Pool, 'query'>,
   { table, column }: Pick<SealedColumn, 'table' | 'column'>,

@@ -1,11 +1,11 @@
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 import { rootPlace } from './open-keys.ts';
 
-/** A column of vault envelopes. */
+/** A column that contains vault envelopes. */
 export interface SealedColumn {
   readonly table: string;
   readonly column: string;
-  /** The primary key. */
+  /** Columns of the primary key. */
   readonly key: readonly string[];
   /** Columns that form the id of the sealed place. */
   readonly place: readonly string[];
@@ -14,7 +14,7 @@ export interface SealedColumn {
 
 const only = ([id = '']: readonly string[]): string => id;
 
-/** Every column with vault envelopes; a test compares it with the schema. */
+/** Every column that contains vault envelopes. A test compares this list with the schema. */
 export const sealedColumns: readonly SealedColumn[] = [
   { table: 'vault_root', column: 'sealed', key: ['id'], place: [], idOf: () => rootPlace.id },
   { table: 'signing_key', column: 'sealed', key: ['tenant_id', 'kid'], place: ['kid'], idOf: only },

@@ -12,7 +12,9 @@ import { GatewayError } from '../../../shared/errors/gateway-error.ts';
 
 import { Keyring } from './keyring.ts';
 
-/** Context that a ciphertext is bound to. The ciphertext does not decrypt with another place. */
+/**
+ * Context to which a ciphertext is bound. The ciphertext cannot be decrypted with another place.
+ */
 export interface SealedPlace {
   readonly tenantId: string;
   /** For example `credential`, `approval_args`, `signing_key`, `evidence_salt`. */
@@ -21,13 +23,13 @@ export interface SealedPlace {
   readonly version: number;
 }
 
-/** Secrets at rest: envelope encryption under the master key (design 10). */
+/** Protects secrets at rest with envelope encryption under the master key (design 10). */
 export interface Vault {
-  /** Encrypts; the result is JSON text for a database column. */
+  /** Encrypts a secret. The result is JSON text for a database column. */
   seal(plaintext: string | Uint8Array, place: SealedPlace): string;
-  /** Decrypts, or throws `credential.unreadable`. */
+  /** Decrypts a secret; throws `credential.unreadable`. */
   open(sealed: string, place: SealedPlace): Buffer;
-  /** Keyed hash, hex, under a key derived for this purpose only. */
+  /** Computes a keyed hash in hex, with a key that is derived for this purpose only. */
   mac(purpose: string, data: string): string;
 }
 
@@ -40,16 +42,19 @@ const storedEnvelope = z.object({
   tag: z.string(),
 });
 
-/** Keys of a vault: the keyring that wraps, and the root of keyed hashes. */
+/**
+ * Keys of a vault: the keyring wraps data keys, and the keys of keyed hashes are derived from the
+ * root.
+ */
 export interface VaultKeys {
   readonly keyring: Keyring;
-  /** 32 bytes. It outlives master keys, so that hashes of API keys stay valid. */
+  /** 32 bytes. The root outlives master keys, so that hashes of API keys stay valid. */
   readonly root: Buffer;
 }
 
 /**
- * Creates a vault from its keys, or from a master key alone, which then also is the root.
- * Encryption and MACs use only keys that are derived for one purpose.
+ * Creates a vault from its keys. If only a master key is given, this key is also the root.
+ * Encryption and MACs use only keys that are derived for a single purpose.
  */
 export function createVault(given: Buffer | VaultKeys): Vault {
   const { keyring, root } = Buffer.isBuffer(given)
@@ -84,7 +89,7 @@ export function createVault(given: Buffer | VaultKeys): Vault {
 
 /**
  * Wraps the data key of a stored secret with the active key, and returns the secret's new stored
- * form. `id` is the id of the secret's place. Throws `credential.unreadable` if no known key
+ * form. `id` is the id in the secret's place. Throws `credential.unreadable` if no known key
  * wrapped the secret.
  */
 export function rewrap(keyring: Keyring, sealed: string, id: string): string {
@@ -97,7 +102,7 @@ export function rewrap(keyring: Keyring, sealed: string, id: string): string {
   }
 }
 
-/** Id of the key that wrapped a stored secret. */
+/** Returns the id of the key that wrapped a stored secret. */
 export function wrappedBy(sealed: string): string {
   return readEnvelope(sealed).kek_id;
 }

@@ -12,13 +12,14 @@ const decryptedForm = z.object({ Plaintext: z.base64() });
 const rewrappedForm = z.object({ CiphertextBlob: z.base64() });
 
 /**
- * Encryption context, so that a data key made for another purpose is not accepted as a master key.
+ * Encryption context. It ensures that a data key made for another purpose is not accepted as a
+ * master key.
  */
 const context = { purpose: 'sallyport-master-key' };
 
 /**
- * Client for the AWS KMS key with this ARN. The credentials need `kms:GenerateDataKey`,
- * `kms:Decrypt` and, to wrap again, `kms:ReEncrypt*` on the key.
+ * Creates a client for the AWS KMS key with this ARN. The credentials need `kms:GenerateDataKey`,
+ * `kms:Decrypt` and, for `rewrap`, `kms:ReEncrypt*` on the key.
  */
 export function awsKms(arn: string, access: KmsAccess): Kms {
   const { region } = arnForm.exec(arn)?.groups ?? {};
@@ -60,7 +61,7 @@ export function awsKms(arn: string, access: KmsAccess): Kms {
       return { key: Buffer.from(Plaintext, 'base64'), wrapped: CiphertextBlob };
     },
     async unwrap(wrapped) {
-      // KeyId makes AWS refuse a ciphertext of another key.
+      // `KeyId` makes AWS reject a ciphertext that another key made.
       const fields = { KeyId: arn, CiphertextBlob: wrapped, EncryptionContext: context };
       return Buffer.from((await ask('Decrypt', fields, decryptedForm)).Plaintext, 'base64');
     },
@@ -77,7 +78,10 @@ export function awsKms(arn: string, access: KmsAccess): Kms {
   };
 }
 
-/** Headers of a POST request, with an AWS Signature Version 4 over all headers and the body. */
+/**
+ * Returns the headers of a POST request, with an AWS Signature Version 4 over all headers and the
+ * body.
+ */
 async function signedHeaders(
   request: ConstructorParameters<typeof AwsV4Signer>[0],
 ): Promise<Record<string, string>> {

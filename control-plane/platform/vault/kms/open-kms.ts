@@ -4,7 +4,7 @@ import { awsKms } from './aws-kms.ts';
 import type { Kms } from './kms.ts';
 import { vaultTransit } from './vault-transit.ts';
 
-/** Creates the client of the KMS in `SALLYPORT_KMS_KEY`, without a request. */
+/** Creates the client of the KMS that `SALLYPORT_KMS_KEY` names. Sends no request. */
 export function openKms({
   kmsKey,
   kmsAccess,

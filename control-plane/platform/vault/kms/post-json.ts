@@ -10,8 +10,8 @@ type Headers = Readonly<Record<string, string>>;
 interface Post {
   readonly url: URL;
   /**
-   * A promise is awaited in this file, because errors of the code that signs the headers may quote
-   * a token.
+   * A promise is awaited inside `postJson`, because an error of the code that signs the headers may
+   * quote a token.
    */
   readonly headers: Headers | Promise<Headers>;
   readonly body: string;
@@ -31,7 +31,7 @@ export async function postJson<Form extends z.ZodType>(
       method: 'POST',
       headers: await headers,
       body,
-      // Redirects are refused, because only the configured host may receive a key.
+      // Rejects redirects, because only the configured host may receive a key.
       redirect: 'error',
       signal: AbortSignal.timeout(timeoutMs),
     });
@@ -50,13 +50,13 @@ export async function postJson<Form extends z.ZodType>(
   }
 }
 
-/** Names the failure without its text, which may quote a response. */
+/** Returns the code or name of an error. Omits its text, which may quote a response. */
 function reasonOf(error: unknown): string {
   const { cause, name } = error as Error & { readonly cause?: { readonly code?: string } };
   return cause?.code ?? name;
 }
 
-/** Throws if keys would be sent to the KMS unencrypted, except on this machine. */
+/** Throws if keys would be sent to the KMS unencrypted, unless the KMS runs on this machine. */
 export function requireTls(url: URL): void {
   const isLocal = ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
   if (url.protocol === 'https:' || (url.protocol === 'http:' && isLocal)) return;

@@ -14,9 +14,9 @@ const decryptedForm = z.object({ data: z.object({ plaintext: plaintextForm }) })
 const rewrappedForm = z.object({ data: z.object({ ciphertext: wrappedForm }) });
 
 /**
- * The transit engine of HashiCorp Vault or OpenBao. `text` is the URL of the key, as in
- * `https://vault.example:8200/v1/transit/keys/sallyport`. The token needs only `update` on
- * `datakey/plaintext`, `decrypt` and `rewrap` of that key.
+ * Creates a client for the transit engine of HashiCorp Vault or OpenBao. `text` is the URL of the
+ * key, such as `https://vault.example:8200/v1/transit/keys/sallyport`. The token needs only the
+ * capability `update` on `datakey/plaintext`, `decrypt` and `rewrap` of that key.
  */
 export function vaultTransit(text: string, token: string | undefined): Kms {
   const url = URL.parse(text);
