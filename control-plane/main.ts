@@ -78,7 +78,8 @@ export async function startControlPlane(
       await checkpoints.close();
       await deliveries.close();
       await verification.close();
-      // Streams never end by themselves; clients resume at another process.
+      // Ends the streams, because they never end by themselves. Their clients resume at another
+      // process.
       await services.feed.close();
       await closeServers();
       await closeServices();
@@ -118,7 +119,7 @@ export async function openServices(
   const { db, pool } = store;
   const forgeryMeter = createForgeryMeter(registry);
   const guard = createRowGuard({ pool, clock, log, vault, meter: forgeryMeter });
-  // Sign existing rows before anything reads them, because unsigned rows count as forged.
+  // Signs existing rows before anything reads them, because unsigned rows count as forged.
   const signing = signExistingRows({ db, clock, guard, vault, log, pool }, keys);
   await signing
     .then(() => recordMinters({ db, config, guard }))

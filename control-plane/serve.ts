@@ -15,7 +15,7 @@ import { allRoutes } from './routes.ts';
 
 interface Serving {
   readonly server: Server;
-  /** Port of the API, and the admin port if it is set. */
+  /** Ports in use: the API's port and, if set, the admin port. */
   readonly ports: readonly number[];
   close(): Promise<void>;
 }
@@ -26,7 +26,7 @@ export async function serve(services: Services, registry: Registry): Promise<Ser
   const limits = {
     requestsPerMinute: { ...defaultLimits.requestsPerMinute, tenant: config.requestsPerMinute },
   };
-  // An external database has its own monitoring.
+  // Watches the disk only for an embedded database: an external one has its own monitoring.
   const disk = config.databaseUrl === undefined ? watchDisk(config.dataDir, log) : undefined;
   if (disk !== undefined) {
     const help = 'Free bytes on the volume of the embedded database';
@@ -77,7 +77,7 @@ async function listen(app: RequestListener, { host, port, portSetting }: Where):
 async function closeServer(server: Server): Promise<void> {
   const closed = once(server, 'close');
   server.close();
-  // Repeated, because each finished request leaves an idle connection.
+  // Closes idle connections repeatedly, because each request that finishes leaves one.
   const sweep = setInterval(() => server.closeIdleConnections(), 50);
   const timer = setTimeout(() => server.closeAllConnections(), 5_000);
   await closed;

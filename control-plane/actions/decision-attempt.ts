@@ -52,9 +52,9 @@ export class DecisionAttempt {
 
   /**
    * Stores the decision and its response under the idempotency key, before the decision is sealed.
-   * If this process dies, a repeat seals the stored decision and returns its response: the passport
-   * is already consumed, so a new decision would differ. A response that may differ on a repeat is
-   * not stored. Throws if another process took over the key.
+   * If this process dies before sealing, a repeat of the request seals the stored decision and
+   * returns its response. A new decision would differ, because the passport is already consumed.
+   * Does not store a temporary outcome. Throws if another process took over the key.
    */
   async persist(begin: Begin): Promise<void> {
     try {
@@ -89,7 +89,7 @@ export class DecisionAttempt {
     }
   }
 
-  /** The API response; throws if the contract prescribes an error for the decision. */
+  /** Returns the API response; throws if the contract prescribes an error for the decision. */
   answer(): ActionResponse {
     return answerOf(this.judged);
   }

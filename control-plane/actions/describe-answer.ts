@@ -4,7 +4,7 @@ import { parseStrictJson } from '../../shared/base/strict-json.ts';
 import type { ExecutionResult } from '../../shared/contract/actions.ts';
 import type { AnswerHeaders, UpstreamAnswer } from '../platform/upstream/answer-collector.ts';
 
-/** Response headers that the caller receives. Cookies and other session headers are dropped. */
+/** Response headers that are forwarded to the caller. All others, such as cookies, are dropped. */
 const forwardedHeaders = [
   'cache-control',
   'content-disposition',
@@ -75,13 +75,16 @@ function readJson(body: Buffer): JsonValue | undefined {
   }
 }
 
-/** True if a `__proto__` key occurs at any depth: merging the value would set a prototype. */
+/**
+ * Returns whether a `__proto__` key occurs at any depth. Code that merges such a value would set a
+ * prototype.
+ */
 function holdsPrototype(value: JsonValue | undefined): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return Object.hasOwn(value, '__proto__') || Object.values(value).some(holdsPrototype);
 }
 
-/** Drops a character that the byte limit cut in two. */
+/** Drops the last character if the byte limit cut it in two. */
 function dropPartialCharacter(body: Buffer, truncated: boolean): Buffer {
   if (!truncated) return body;
   for (let cut = 0; cut < 4 && cut < body.length; cut++) {

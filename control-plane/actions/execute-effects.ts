@@ -42,7 +42,10 @@ interface PointInput extends DecisionInput, DecisionRequest {
   readonly services: Services;
 }
 
-/** How the control plane decides and executes the effects of a verdict. */
+/**
+ * The control plane as a decision point: how it decides, and how it executes each effect of a
+ * verdict.
+ */
 const controlPlanePoint: DecisionPoint<PointInput> = {
   decideWith: ({ services, action, state, passport, grant }) =>
     measureWork(() => decide(action, { ...state, passport, grant }, services.clock.now())),
@@ -86,7 +89,9 @@ export async function executeEffects(
   }
 }
 
-/** Decides again with each standing grant that covers the action; undefined if none applies. */
+/**
+ * Decides again with the standing grants that cover the action. Returns undefined if none applies.
+ */
 async function decideByStandingGrant(
   first: Reached,
   input: PointInput,
@@ -124,7 +129,7 @@ async function requestApproval(
   return { ...first, approvalId: approval.id, approverComment };
 }
 
-/** Time of the user's last proven presence, taken from the user's passport in the request. */
+/** Returns when the user last authenticated, according to the user's passport in the request. */
 async function authenticatedAtMs(
   services: Pick<Services, 'db' | 'guard'>,
   {

@@ -82,7 +82,8 @@ export function execute(
 type Execution = KeptAnswer & { readonly body: ExecuteResponse };
 
 /**
- * Steps: build the request, decide, seal, record the beginning, check again, send, seal the result.
+ * Runs these steps: build the request, decide, seal the decision, record that the call begins,
+ * check that the decision still holds, send the request, seal the result.
  */
 async function judgeAndPerform(
   services: Services,
@@ -106,7 +107,7 @@ async function judgeAndPerform(
   return answerTo(services, { judging, decided, end: { ...outcome, durationMs }, resultId });
 }
 
-/** Whether the same request can succeed later without a change. */
+/** Returns whether the same request can succeed later without a change. */
 function isOutage(obstacle: GatewayError | undefined): boolean {
   return obstacle?.kind.retryable === true;
 }
@@ -208,8 +209,8 @@ function lostAnswer(decided: ActionResponse): ExecuteResponse {
 }
 
 /**
- * Settles a call whose process died. The same transaction records, exactly once, the event that the
- * outcome of the call is unknown.
+ * Settles a call whose process died. In the same transaction, records the event that the outcome is
+ * unknown; concurrent repeats record this event only once.
  */
 async function recordLost(
   services: Services,

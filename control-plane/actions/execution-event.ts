@@ -8,7 +8,8 @@ import type { Services } from '../core/services.ts';
 import { agentChain, newEvent } from '../ledger/sealing/new-event.ts';
 import type { UpstreamAnswer, UpstreamOutcome } from '../platform/upstream/answer-collector.ts';
 
-// The limit exists because a detail may quote the upstream, for example names in a certificate.
+// Limits the length of a detail, because it may contain text from the upstream, such as names in
+// its certificate.
 const detailCharsMax = 512;
 
 /** How an execution ended, as the evidence records it. */
@@ -22,8 +23,8 @@ export interface ExecutionEnd {
 
 /**
  * Builds the event that records how an execution ended. The event keeps the size and a salted
- * digest of the response: a client that has the response can prove it, but nobody can guess it from
- * the digest.
+ * digest of the response. A client that has the response can prove that it matches, but nobody can
+ * guess the response from the digest.
  */
 export function executionEvent(
   { action, decisionEventId, end, resultId }: ExecutionOfAction,
@@ -53,7 +54,7 @@ export interface ExecutionOfAction {
   readonly resultId?: string | undefined;
 }
 
-/** Fields common to all `execution.result` events. */
+/** Returns the fields common to all `execution.result` events. */
 export function executionFields(action: Action, failure: string | undefined, data: JsonObject) {
   const { agentId, userId, tool, resource } = action;
   return {

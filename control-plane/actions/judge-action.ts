@@ -53,7 +53,10 @@ export async function judgeAction(services: Services, judging: Judging): Promise
   }
 }
 
-/** Nothing is performed for an unknown or disabled agent, in any mode. */
+/**
+ * Returns the error that prevents the action, if any. No action is performed for an unknown or
+ * disabled agent, in any mode.
+ */
 function obstacleOf(
   { action, obstacle, point }: Judging,
   { agent, agentDisabled }: DecisionState,
@@ -65,7 +68,9 @@ function obstacleOf(
   });
 }
 
-/** Denies an action that cannot be performed: consumes no passport and opens no approval. */
+/**
+ * Denies an action that cannot be performed. The denial consumes no passport and opens no approval.
+ */
 function denyForObstacle(verdict: Verdict, { code, message }: GatewayError): Verdict {
   if (!mayProceed(verdict) && verdict.decision !== 'require_approval') {
     return { ...verdict, effects: [] };
@@ -83,7 +88,9 @@ function denyForObstacle(verdict: Verdict, { code, message }: GatewayError): Ver
   };
 }
 
-/** The denial that replaces a failed decision. It is enforced in every mode. */
+/**
+ * Returns the denial that replaces a decision that failed. The denial is enforced in every mode.
+ */
 function failedVerdict({ code, message }: GatewayError, mode: Mode | undefined): Verdict {
   return {
     decision: 'deny',

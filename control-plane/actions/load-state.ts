@@ -30,8 +30,8 @@ export interface StateRequest {
 }
 
 /**
- * Loads everything that a decision depends on, in one statement, and in a second one if a budget
- * refers to the tool.
+ * Loads everything that a decision depends on, in one SQL statement. Only if a budget refers to the
+ * tool, a second statement follows.
  */
 export async function loadState(
   services: Pick<Services, 'db' | 'pool' | 'clock' | 'usage' | 'guard'>,
@@ -76,7 +76,10 @@ export async function loadState(
   };
 }
 
-/** Throws if a row fails its integrity check; the action is then denied. */
+/**
+ * Verifies the rows that a decision depends on. Throws if a row fails its integrity check; the
+ * action is then denied.
+ */
 function verifiedState(guard: Services['guard'], row: StateRow) {
   return {
     ...row,
@@ -90,7 +93,7 @@ function verifiedState(guard: Services['guard'], row: StateRow) {
 
 type VerifiedState = ReturnType<typeof verifiedState>;
 
-/** Throws if an armed kill switch has no row, because the row was deleted outside the API. */
+/** Throws if an armed kill switch has no row: the row was then deleted outside the API. */
 function assertNoneMissing(
   guard: Services['guard'],
   { kill_switches: rows, armed_since: since }: VerifiedState,
@@ -102,7 +105,10 @@ function assertNoneMissing(
   throw guard.forged({ tenantId, table: 'kill_switch', key, found: 'missing' });
 }
 
-/** Evaluates verified values, because a filter in SQL would use a column that may be forged. */
+/**
+ * Returns whether a kill switch is armed for the agent. Decides on verified values and not in SQL,
+ * because SQL would read columns that may be forged.
+ */
 function isArmed(
   { disarmedAt, expiresAt, agentId: blocked }: VerifiedState['kill_switches'][number],
   { agentId, nowMs }: { readonly agentId: string; readonly nowMs: number },
@@ -118,7 +124,7 @@ function tenantOf({ tenant }: VerifiedState): DecisionState['tenant'] {
   return { id: tenant.id, name: tenant.name, mode };
 }
 
-/** An unreadable forced mode counts as the strictest mode. */
+/** Converts a row; a forced mode that cannot be read counts as the strictest mode. */
 function killSwitch(row: VerifiedState['kill_switches'][number]): KillSwitch {
   const mode = modes.find((known) => known === row.mode);
   return {

@@ -7,8 +7,8 @@ import type { SaltedEvent } from '../ledger/privacy/store-salts.ts';
 import type { Outcome } from './decision-answer.ts';
 import { sealSalted } from './seal-salted.ts';
 
-// `z.record` keeps the order of members, because an event that is sealed again must have the same
-// bytes.
+// Uses `z.record` because it keeps the order of members: an event that is sealed again must have
+// the same bytes.
 const members = z.record(z.string(), z.unknown());
 const pendingDecisionForm = z.object({
   left_behind: z.object({
@@ -27,9 +27,9 @@ const pendingDecisionForm = z.object({
 });
 
 /**
- * Body that is stored under the idempotency key before sealing: the decision's event and its
- * response. If this process dies, a repeat uses the body: the passport is already consumed, so a
- * new decision would differ.
+ * Builds the body that is stored under the idempotency key before sealing: the decision's event and
+ * its response. If this process dies, a repeat of the request uses this body. A new decision would
+ * differ, because the passport is already consumed.
  */
 export function pendingDecision(sealing: SaltedEvent, outcome: Outcome): object {
   if ('answer' in outcome) return { left_behind: { ...sealing, answer: outcome.answer } };
@@ -39,7 +39,7 @@ export function pendingDecision(sealing: SaltedEvent, outcome: Outcome): object 
 
 /**
  * Reads the response that is stored under an idempotency key. Seals a pending decision first,
- * because its process may have died before sealing it. Sealing twice changes nothing.
+ * because the process that stored it may have died before sealing. Sealing twice changes nothing.
  */
 export async function readAnswer(
   services: Pick<Services, 'pool' | 'vault' | 'ledger'>,

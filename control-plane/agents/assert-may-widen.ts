@@ -20,9 +20,9 @@ interface Widening {
 const stepsMax = 2_000_000;
 
 /**
- * Applies to API callers that may not enrol sidecars. Throws `agent.widening_refused` if a gained
- * capability reaches a stored credential, or if an agent with sidecars or enrolment tokens gains
- * any capability. Call it under the registry's lock, so that no token is created meanwhile.
+ * Throws `agent.widening_refused` if an API caller without the right to enrol sidecars adds a
+ * capability that reaches a stored credential, or adds any capability to an agent that has sidecars
+ * or enrolment tokens. Call it under the registry's lock, so that no token is created meanwhile.
  */
 export async function assertMayWiden(
   services: Pick<Services, 'vault' | 'clock' | 'guard'>,
@@ -46,7 +46,7 @@ export async function assertMayWiden(
   }
 }
 
-/** New capabilities that no earlier capability covers. */
+/** Returns the new capabilities that no earlier capability covers. */
 function gainedBy(before: readonly string[], after: readonly string[]): readonly string[] {
   const former = new Set(before);
   const added = after.filter((one) => !former.has(one));
@@ -55,8 +55,8 @@ function gainedBy(before: readonly string[], after: readonly string[]): readonly
 }
 
 /**
- * Reads tokens before sidecars, because a token consumed between the two reads appears as a
- * sidecar.
+ * Reads the tokens first and then the sidecars: a token that is consumed between the two reads has
+ * then become a sidecar.
  */
 async function hasSidecars(
   db: SignedClient,

@@ -20,8 +20,8 @@ interface AgentQuery {
 }
 
 /**
- * One page of the tenant's agents, oldest first. A key that is bound to an agent sees only that
- * agent.
+ * Returns one page of the tenant's agents, oldest first. A key that is bound to an agent sees only
+ * that agent.
  */
 export async function listAgents(
   services: Deps,

@@ -20,8 +20,8 @@ interface AgentRegistration {
 }
 
 /**
- * Registers an agent; its name and kind are unique in the tenant. A repeat replaces the
- * capabilities, and the goal and blast radius if given. A disabled agent stays disabled.
+ * Registers an agent. If an agent of this name and kind exists, replaces its capabilities and, if
+ * given, its goal and blast radius. A disabled agent stays disabled.
  */
 export async function registerAgent(
   services: Services,

@@ -41,8 +41,8 @@ interface RenewalResult extends MintedPassport {
 
 /**
  * Replaces an unused passport with a new one on the same terms, limited to the agent's current
- * capabilities and to the old lifetime. Claims the old passport first; if a later step fails,
- * neither passport is usable and a new one must be issued.
+ * capabilities. The new passport lives at most as long as the old one did. Claims the old passport
+ * first: if a later step fails, neither passport is usable and a new one must be issued.
  */
 export async function renewPassport(
   services: Services,
@@ -91,8 +91,8 @@ export async function renewPassport(
 }
 
 /**
- * Claims of a valid passport; `refresh` also accepts one that expired within the grace period.
- * Throws for any other passport.
+ * Returns the claims of a valid passport; `refresh` also accepts a passport that expired within the
+ * grace period. Throws for any other passport.
  */
 async function usable(
   services: Services,
@@ -108,7 +108,10 @@ async function usable(
   return claims;
 }
 
-/** Only passports that were issued to an agent can be renewed, not leases and grants. */
+/**
+ * Returns the record of the passport to renew. Throws for leases and grants, because only passports
+ * that were issued to an agent can be renewed.
+ */
 async function recordOf(
   services: Pick<Services, 'db' | 'guard'>,
   { tenant_id: tenantId, jti }: PassportClaims,

@@ -4,8 +4,8 @@ import type { Verified } from '../platform/signed-store/verified.ts';
 import type { Agent } from '../platform/store/generated/client.ts';
 
 /**
- * Sections of the agent's sidecars, whose leases and credentials depend on the agent's
- * capabilities.
+ * Returns the sections of the agent's sidecars. The leases and credentials in these sections depend
+ * on the agent's capabilities.
  */
 export async function sectionsOfSidecars(
   notes: ChangeNotes,

@@ -85,7 +85,9 @@ function assertHoldsRole({ permissions }: Caller): void {
   });
 }
 
-/** The account of this name: a new one, or an existing one without a valid key. */
+/**
+ * Returns the account of this name. Creates it if it does not exist; throws if it has a valid key.
+ */
 async function accountOf(
   { clock }: Pick<Services, 'clock'>,
   notes: ChangeNotes,
@@ -122,7 +124,7 @@ export async function listServiceAccounts(
   return accounts.map((account) => ({ account, active: active.has(account.id) }));
 }
 
-/** Ids of the given accounts that have a valid key. */
+/** Returns the ids of those accounts that have a valid key. */
 async function usable(
   apiKeys: ClaimedRows<'api_key'>,
   tenantId: string,

@@ -55,8 +55,8 @@ export async function setAgentStatus(
 const disablers: readonly string[] = ['developer', 'admin', 'owner'];
 
 /**
- * Rank of the role that disabled the agent; -1 if the agent is enabled. Without a recorded role,
- * assumes an owner.
+ * Returns the rank of the role that disabled the agent, or -1 if the agent is enabled. If no role
+ * is recorded, assumes an owner.
  */
 function disablerRank({ disabledAt, disabledByRole }: Verified<Agent>): number {
   return disabledAt === null ? -1 : disablers.indexOf(disabledByRole ?? 'owner');

@@ -24,7 +24,8 @@ interface Question {
 }
 
 /**
- * Reports every reason why an agent cannot act. If a passport is given, reports its problems, too.
+ * Reports every reason why an agent cannot act. If a passport is given, also reports the passport's
+ * problems.
  */
 export async function validateAgent(
   services: Services,

@@ -5,8 +5,9 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import { deliveredMs } from './open-states.ts';
 
 /**
- * The decider's comment for the agent: what more information is needed, or why a recent request was
- * denied. Returns only the redacted text stored for the agent, never the full comment.
+ * Returns the decider's comment for the agent: what more information is needed, or why a recent
+ * request was denied. The comment is the redacted text that is stored for the agent, never the full
+ * one.
  */
 export async function agentCommentOn(
   services: Pick<Services, 'db' | 'clock' | 'guard'>,

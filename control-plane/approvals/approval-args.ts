@@ -13,7 +13,7 @@ interface Proposal {
   readonly mcp?: JsonObject | undefined;
 }
 
-/** Place in the vault for arguments of an approval. */
+/** Returns the place to which the encryption binds the arguments of an approval. */
 export function argumentsPlace(
   { tenantId, id }: Pick<Approval, 'tenantId' | 'id'>,
   which: Which,
@@ -22,8 +22,8 @@ export function argumentsPlace(
 }
 
 /**
- * Encrypts the proposed call for the deciders. The plaintext is an array of arguments and MCP
- * parts, or an object of the arguments alone.
+ * Encrypts the proposed call for the deciders. The plaintext is the array `[args, mcp]`, or only
+ * the object `args` if there are no MCP parts.
  */
 export function sealProposal(
   { vault }: Pick<Services, 'vault'>,
@@ -44,7 +44,7 @@ export function sealEffectiveArgs(
 }
 
 const objectForm = z.custom<JsonObject>(isJsonObject);
-/** The arguments, or a pair of the arguments and the other parts of an MCP message. */
+/** The arguments alone, or a pair: the arguments and the other parts of an MCP message. */
 const proposalForm = z.union([objectForm, z.tuple([objectForm, objectForm])]);
 
 type Stored = Pick<Approval, 'tenantId' | 'id' | 'proposedArgs' | 'effectiveArgs'>;

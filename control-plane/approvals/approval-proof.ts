@@ -89,7 +89,7 @@ function isGranted(status: string): boolean {
   return status === 'approved' || status === 'modified';
 }
 
-/** True if the decision in the ledger matches the one in the row. */
+/** Returns whether the decision in the ledger matches the decision in the row. */
 function isOf(row: SignedApproval, event: z.output<typeof decidedEvent>): boolean {
   const { data } = event;
   if (data.approval_id !== row.id || data.status !== row.status) return false;
@@ -106,7 +106,7 @@ function isOf(row: SignedApproval, event: z.output<typeof decidedEvent>): boolea
 }
 
 /**
- * Compares agent, user, tool and grant terms, too, because the ledger's table can also be forged.
+ * Also compares agent, user, tool and grant terms, because the ledger's table can be forged, too.
  */
 function isForSame(row: SignedApproval, event: z.output<typeof decidedEvent>): boolean {
   const { grant, manifest_hash } = event.data;
@@ -140,7 +140,7 @@ function standingOf(event: z.output<typeof decidedEvent>): StandingGrant | undef
   };
 }
 
-/** Proof of a stored approval, from the ledger row with the approval's `eventHash`. */
+/** Returns the proof of a stored approval, from the ledger row with the approval's `eventHash`. */
 export async function proofOf(
   db: Pick<Transaction, 'evidenceRow'>,
   approval: Verified<Approval>,

@@ -87,7 +87,7 @@ function grantOf(row: Approval) {
   };
 }
 
-/** Terms and usage of a grant. An approval without terms covers one call. */
+/** Returns the terms and the usage of a grant. An approval without terms covers one call. */
 export function grantRecord(
   row: Pick<
     Approval,
@@ -123,7 +123,7 @@ const storedLimits = z.object({
   scope: z.enum(grantScopes),
 });
 
-/** Limits of a standing grant, as the rules set them when the approval was opened. */
+/** Returns the limits of a standing grant, which the rules set when the approval was opened. */
 export function grantLimitsOf({
   grantLimits,
 }: Pick<Approval, 'grantLimits'>): GrantLimits | undefined {

@@ -17,7 +17,7 @@ export interface ApprovalRequest {
   readonly requestedBy: readonly string[];
   /** Sidecar that waits for the decision. */
   readonly sidecarId?: string | undefined;
-  /** When the passport in the request was issued to its user, in ms since the epoch. */
+  /** Issue time of the user's passport in the request, in ms since the epoch. */
   readonly authenticatedAtMs?: number | undefined;
 }
 
@@ -28,8 +28,9 @@ export interface ApprovalRequest {
 const machines: readonly string[] = ['agent', 'gateway', 'sidecar'];
 
 /**
- * Principals that may not decide on a request of this caller. For a person's key, they include the
- * creator of the key. For a machine's key, they do not, so that owners can decide for their agents.
+ * Returns the principals that may not decide on a request of this caller. For a person's key, they
+ * include the creator of the key. For a machine's key, they do not, so that owners can decide for
+ * their agents.
  */
 export function requestersOf(caller: Caller): readonly string[] {
   const isMachine = machines.includes(caller.role) || caller.agentId !== undefined;

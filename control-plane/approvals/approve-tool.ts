@@ -46,7 +46,8 @@ export async function settleTool(
 }
 
 /**
- * An approved version that is not the current one only serves as the baseline for later versions.
+ * Returns the columns to change. An approved version that is not the current one becomes only the
+ * baseline for later versions.
  */
 function standingAfter(
   status: 'approved' | 'denied',

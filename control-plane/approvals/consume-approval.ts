@@ -16,7 +16,8 @@ interface Consumption {
 
 /**
  * Consumes a grant, or one use of a standing grant, right before its action is performed. Returns
- * true for exactly as many callers as the grant has uses. After a crash, the use stays consumed.
+ * true only as often as the grant has uses, also for concurrent callers. After a crash, the use
+ * stays consumed.
  */
 export async function consumeApproval(
   services: Services,
@@ -47,7 +48,7 @@ async function consumeIn(
       and grant_revoked_at is null and grant_expires_at > ${now}::timestamptz`;
   if (count === 0) return false;
   const query = { where: { tenantId_id: { tenantId, id } } };
-  // The previously signed values differ from the new ones by this use only.
+  // Before this use, the signed values were the same except for these two.
   const consumed = await notes
     .rows('approval')
     .signChange(query, ({ usesSpent }) => ({ usesSpent: usesSpent - 1, usedAt: null }));

@@ -32,7 +32,7 @@ interface DecidedApproval {
 }
 
 /**
- * Applies one act of a decider to an approval. The row is locked meanwhile, so concurrent acts are
+ * Applies one act of a decider to an approval. Locks the row meanwhile, so that concurrent acts are
  * judged one after another.
  */
 export async function decideApproval(
@@ -41,8 +41,8 @@ export async function decideApproval(
   decision: ApprovalDecision,
 ): Promise<DecidedApproval> {
   assertArgsFit(decision);
-  // Expires an overdue approval in its own transaction, so that the expiry persists although this
-  // act is refused.
+  // Expires an overdue approval in a separate transaction, so that the expiry persists although
+  // this act is refused.
   if (decision.action !== 'expire') await expireIfOverdue(services, caller.tenantId, decision.id);
   const { result, sealed } = await commitChange(services, caller.tenantId, async (tx, notes) => {
     const approval = await lockApproval(tx, notes, caller.tenantId, decision.id);

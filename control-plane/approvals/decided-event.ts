@@ -63,7 +63,9 @@ function termsData({ scope, ttlSeconds, uses }: GrantLimits) {
   return { scope, ttl_seconds: ttlSeconds, uses };
 }
 
-/** Terms of a standing grant, and the role and quorum that its deciders had to satisfy. */
+/**
+ * Returns the terms of a standing grant, and the role and quorum that its deciders had to satisfy.
+ */
 function standingData({ minRole, quorum }: Verified<Approval>, terms: GrantLimits) {
   return { min_role: minRole, quorum, ...termsData(terms) };
 }

@@ -48,8 +48,8 @@ async function expireBatch(services: Services, tenantId: string): Promise<number
 }
 
 /**
- * Expires one approval in the caller's transaction, with its event; false if it was already decided
- * or expired.
+ * Expires one approval and records the event, in the caller's transaction. Returns false if the
+ * approval was already decided or expired.
  */
 export async function expireApproval(
   services: Pick<Services, 'clock' | 'vault'>,
@@ -60,7 +60,7 @@ export async function expireApproval(
   const approval = claimsOf(row);
   const { id, status } = approval;
   const changes = { status: 'expired', decidedAt: new Date(services.clock.now()) };
-  // A row that fails its integrity check expires too, and is not signed again.
+  // A row that fails its integrity check also expires, but is not signed again.
   const retiring = { changes, forged: 'keep' } as const;
   const expired = await notes.rows('approval').retire(row, { status }, retiring);
   if (expired === undefined) return false;
@@ -79,7 +79,7 @@ export async function expireApproval(
   return true;
 }
 
-/** Expires one approval if it is overdue. Reads and decisions call this. */
+/** Expires one approval if it is overdue. Called before an approval is read or decided. */
 export async function expireIfOverdue(
   services: Services,
   tenantId: string,
@@ -100,8 +100,8 @@ function isOverdue(row: Approval, nowMs: number): boolean {
 const intervalMs = 15_000;
 
 /**
- * Expires overdue approvals in the background, and settles decisions whose sealing was delayed. A
- * failed round is logged and the next one retries.
+ * Runs in the background: expires overdue approvals, and stores the hashes of decisions that were
+ * sealed late. A failed round is logged, and the next round retries.
  */
 export function startExpirySweep(services: Services): Rounds {
   return startRounds(() => sweep(services), intervalMs);

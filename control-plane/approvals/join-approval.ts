@@ -67,7 +67,10 @@ function askedBy({ requestedBy }: Approval, more: readonly string[]): string[] {
   return [...requestedBy, ...more.filter((name) => !sharePerson(requestedBy, [name]))];
 }
 
-/** Terms only rise, so a rule change cannot relax an open approval. */
+/**
+ * Returns the stricter of the stored and the requested terms, so that a rule change cannot relax an
+ * open approval.
+ */
 function raisedTo(approval: Approval, { terms, riskTier }: ApprovalRequest) {
   return {
     minRole: stricterRole(approval.minRole, terms.minRole),

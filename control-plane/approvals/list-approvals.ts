@@ -17,7 +17,7 @@ interface ApprovalQuery {
   readonly cursor?: number | undefined;
 }
 
-/** One page of the tenant's approvals, newest first. Overdue ones are shown as expired. */
+/** Returns one page of the tenant's approvals, newest first. Shows overdue approvals as expired. */
 export async function listApprovals(
   services: Services,
   { tenantId }: Caller,
@@ -44,7 +44,7 @@ export async function listApprovals(
   return { rows: approvals.valid(page), nextCursor };
 }
 
-/** One approval with its current status; an overdue one is shown as expired. */
+/** Returns one approval with its current status. Shows an overdue approval as expired. */
 export async function getApproval(
   services: Services,
   { tenantId }: Caller,

@@ -21,7 +21,9 @@ interface Store {
 
 type Facts = Pick<DecisionAttempt, 'approval' | 'reauthenticated' | 'manifestApproved' | 'votes'>;
 
-/** Facts needed to judge an act on an approval, read in the transaction that stores the act. */
+/**
+ * Reads the facts needed to judge an act on an approval, in the transaction that stores the act.
+ */
 export async function factsFor(store: Store, approval: ApprovalWithVotes): Promise<Facts> {
   const { tenantId, userId } = approval;
   const user = await signedRows(store, 'directory_user').findUnique({
@@ -43,7 +45,7 @@ export async function factsFor(store: Store, approval: ApprovalWithVotes): Promi
       grantLimits: grantLimitsOf(approval),
     },
     // `joinApproval` clears `reauthRequiredAt` when the action is requested with a newer passport
-    // of its user.
+    // of the same user.
     reauthenticated: approval.reauthRequiredAt === null,
     manifestApproved: await isManifestApproved(store, approval),
     votes: await votesOn(store, approval),
@@ -91,8 +93,8 @@ const voteEvent = z.object({
 });
 
 /**
- * Earlier votes, with their content from the ledger or, if not yet sealed, from the outbox. Reads
- * the outbox first, because an event moves from there to the ledger.
+ * Reads the earlier votes. Their content comes from the ledger or, if they are not sealed yet, from
+ * the outbox. Reads the outbox first, because events move from the outbox to the ledger.
  */
 async function votesOn(
   { db, guard }: Store,

@@ -66,8 +66,8 @@ async function findOpen(
 }
 
 /**
- * Finds a recent decision that the sidecar will soon receive. Like the sidecar, prefers a usable
- * grant to a denial that still applies.
+ * Finds a recent decision that the sidecar will soon receive. Prefers a usable grant to a denial
+ * that still applies, as the sidecar does.
  */
 async function findDecided(
   { clock, guard }: Services,

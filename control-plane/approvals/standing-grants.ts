@@ -27,8 +27,8 @@ export function activeGrantFilter(nowMs: number) {
 }
 
 /**
- * Standing grants that may cover an action, with their ledger proof. Grants for exactly this action
- * come first, then those that expire first.
+ * Returns the standing grants that may cover an action, with their ledger proof. Grants for exactly
+ * this action come first; within each group, grants that expire first come first.
  */
 export async function standingGrantsFor(
   { clock, guard }: Pick<Services, 'clock' | 'guard'>,
@@ -62,8 +62,8 @@ export async function standingGrantsFor(
 }
 
 /**
- * True if the last decision on exactly this action was a denial that sidecars still receive. A
- * grant for any arguments does not override such a denial.
+ * Returns whether the last decision on exactly this action was a denial that sidecars still
+ * receive. A grant for any arguments does not override such a denial.
  */
 async function wasDenied(
   db: SignedClient,

@@ -22,7 +22,7 @@ export async function putBinding(
   const { tenantId, principal } = caller;
   const binding = readBinding(name, fields);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    // The lock makes concurrent writes check each other for overlaps.
+    // The lock serialises writers, so that none misses an overlap with the binding of another.
     await lockFor(tx, tenantId, 'bindings');
     await refuseOverlap(tx, tenantId, binding);
     await refuseSecondUpstream(tx, tenantId, binding);

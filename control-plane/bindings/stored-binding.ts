@@ -10,8 +10,8 @@ import { readColumn } from '../platform/store/read-column.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 
 /**
- * Keyed hash of a binding's row. It prevents a database writer from redirecting a tool, and the
- * credential that is sent with the tool's calls, to a different host.
+ * Computes the keyed hash of a binding's row. It prevents a database writer from sending a tool's
+ * calls, and their credential, to a different host.
  */
 export function bindingMac(
   vault: Pick<Vault, 'mac'>,
@@ -41,12 +41,12 @@ const storedDefinition = z.looseObject({
     .optional(),
 });
 
-/** Definition in a row, without an integrity check. Use it for comparisons only. */
+/** Returns the definition in a row, without an integrity check. Use it for comparisons only. */
 export function definitionOf({ definition }: Pick<BindingModel, 'definition'>): Binding {
   return readColumn(storedDefinition, definition, 'binding.definition');
 }
 
-/** The binding of a row, or undefined if it fails its integrity check. */
+/** Returns the binding of a row, or undefined if the row fails its integrity check. */
 export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding | undefined {
   const read = storedDefinition.safeParse(row.definition);
   if (!read.success) return undefined;
@@ -56,7 +56,7 @@ export function bindingOf(row: BindingModel, vault: Pick<Vault, 'mac'>): Binding
   return isSigned ? binding : undefined;
 }
 
-/** Description of a binding row that failed its integrity check. */
+/** Describes a binding row that failed its integrity check. */
 export function bindingForgery({ tenantId, name, definition, mac }: BindingModel): Forgery {
   return { tenantId, table: 'binding', key: name, found: `${canonicalJson(definition)} ${mac}` };
 }
@@ -71,7 +71,7 @@ export function bindingRecordOf(row: BindingModel): BindingRecord {
   };
 }
 
-/** The tenant's bindings, by name. */
+/** Returns the tenant's bindings, sorted by name. */
 export async function listBindings(
   { db, vault, guard }: Pick<Services, 'db' | 'vault' | 'guard'>,
   { tenantId }: Caller,

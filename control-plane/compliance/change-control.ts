@@ -27,7 +27,7 @@ export const changeControl: Control = {
   },
 };
 
-/** Findings of the latest integrity sweep. */
+/** Returns a finding if the latest integrity sweep found forged or missing rows. */
 function forgedRows({ guard }: Services, tenantId: string) {
   return findingOn(guard.suspectsOf(tenantId), {
     reason: 'forged_rows',
@@ -150,7 +150,7 @@ async function assessPolicies({ db, pool }: Services, tenantId: string): Promise
   return { evidence: { policies_published: published.length }, findings };
 }
 
-/** `<id> <hash>` of each publication of these policies that the ledger records. */
+/** Returns `<id> <hash>` for each publication of these policies that is recorded in the ledger. */
 async function publications(
   { pool }: Pick<Services, 'pool'>,
   tenantId: string,

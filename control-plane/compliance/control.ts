@@ -11,13 +11,13 @@ export interface Finding {
   readonly nextStep: string;
 }
 
-/** Facts that a check read as evidence, and its findings. */
+/** The facts that a check read, recorded as evidence, and the check's findings. */
 export interface Assessment {
   readonly evidence: JsonObject;
   readonly findings: readonly Finding[];
 }
 
-/** One of the six controls; `assess` only reads. */
+/** One of the six controls. `assess` reads data and changes nothing. */
 export interface Control {
   readonly id: ControlId;
   readonly title: string;
@@ -28,8 +28,7 @@ export interface Control {
 const subjectsMax = 20;
 
 /**
- * Checks a control now. If the check throws, the control counts as failed, because nothing was
- * proved.
+ * Checks a control. If the check throws, the control counts as failed, because nothing was proved.
  */
 export async function assessControl(
   services: Services,
@@ -71,7 +70,7 @@ const brokenCheck: Assessment = {
   ],
 };
 
-/** A finding about these subjects, or none if the list is empty. */
+/** Returns a finding about these subjects, or no finding if the list is empty. */
 export function findingOn(
   subjects: readonly (string | number)[],
   { reason, message, nextStep }: Omit<Finding, 'subjects'>,
@@ -79,7 +78,7 @@ export function findingOn(
   return subjects.length === 0 ? [] : [{ reason, message, subjects, nextStep }];
 }
 
-/** The finding of a control that has no evidence yet. */
+/** Returns the finding for a control that has no evidence yet. */
 export function insufficient(message: string, nextStep: string): Finding {
   return { reason: 'insufficient_evidence', message, nextStep };
 }

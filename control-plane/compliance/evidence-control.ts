@@ -46,7 +46,8 @@ function stuck(count: number): Finding {
 }
 
 /**
- * The newest stored checkpoint. Throws if no key of the tenant signed it, which fails the control.
+ * Returns the newest stored checkpoint. Throws if no key of the tenant signed it; the control then
+ * fails.
  */
 async function checkpointOf(services: Services, tenantId: string): Promise<JsonObject | null> {
   const newest = await newestCheckpoint(services, tenantId);
@@ -71,7 +72,7 @@ async function waitingOutside({ pool, clock }: Services, tenantId: string): Prom
   return { outside, deadLettered, stuck: late };
 }
 
-/** Ids of the newest failed verifications that the ledger records. */
+/** Returns the ids of the newest failed verifications that are recorded in the ledger. */
 async function incidentIds({ pool }: Services, tenantId: string): Promise<readonly string[]> {
   const { rows } = await pool.query<{ event_id: string }>(
     `SELECT event_id FROM evidence_row WHERE tenant_id = $1 AND type = 'chain_verification_failed'

@@ -24,8 +24,8 @@ interface LedgerState {
 }
 
 /**
- * Verifies a short ledger completely, and a long ledger only after the position that the last
- * scheduled verification reached. This scheduled verification must be recent.
+ * Verifies a short ledger completely. Verifies a long ledger only beyond the position that the last
+ * scheduled verification reached; that verification must be recent.
  */
 export async function ledgerState(
   services: Services,

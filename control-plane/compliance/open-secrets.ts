@@ -26,8 +26,8 @@ interface Tried {
 }
 
 /**
- * Test-decrypts a tenant's secrets and discards the plaintext at once: every credential, signing
- * key and channel, and the newest rows of the other kinds.
+ * Test-decrypts a tenant's secrets: every credential, signing key and channel, and the newest rows
+ * of the other kinds. Discards the plaintext at once.
  */
 export async function openSecrets(services: Services, tenantId: string): Promise<Tried> {
   const unreadable: string[] = [];

@@ -87,7 +87,9 @@ interface Decided {
   readonly voters: number;
 }
 
-/** The newest decided approvals, each with its ledger row and number of approvers. */
+/**
+ * Returns the newest decided approvals, each with its ledger row and the number of its approvers.
+ */
 async function readDecided(
   { pool, clock }: Services,
   tenantId: string,

@@ -56,7 +56,7 @@ async function assessRules(services: Services, tenantId: string): Promise<Assess
   return { evidence, findings };
 }
 
-/** The tenant's own mode, or a stricter one that a kill switch forces on all calls. */
+/** Returns the tenant's own mode, or a stricter mode that a kill switch forces on all calls. */
 async function modeInForce(services: Services, tenantId: string): Promise<Mode> {
   const tenant = await signedRows(services, 'tenant').findExisting({ where: { id: tenantId } });
   // The cast is safe, because the column's constraint allows no other value.
@@ -74,7 +74,7 @@ function isEnforcingMode(mode: string): boolean {
   return mode === 'enforce' || mode === 'strict';
 }
 
-/** False for an unreadable definition. */
+/** Returns whether the definition is in an enforcing mode; false if it cannot be read. */
 function isEnforcing(text: string): boolean {
   try {
     return isEnforcingMode(parsePolicy(text).mode ?? 'enforce');
@@ -164,8 +164,8 @@ function ids(decisions: readonly { readonly id: string }[]): readonly string[] {
 type Definitions = ReadonlyMap<string, { readonly id: number; readonly text: string }>;
 
 /**
- * Stored policies with the given hashes, in any lifecycle state. Each hash is recomputed from the
- * policy's definition.
+ * Returns the stored policies with the given hashes, in any lifecycle state. Recomputes each hash
+ * from the policy's definition.
  */
 async function storedPolicies(
   { db }: Services,
@@ -183,7 +183,7 @@ async function storedPolicies(
   );
 }
 
-/** Undefined for a text that is not a definition. */
+/** Returns the hash of a policy definition, or undefined if the text is not a definition. */
 export function hashOf(definition: string): string | undefined {
   try {
     return policyHash(parsePolicy(definition));
@@ -195,8 +195,9 @@ export function hashOf(definition: string): string | undefined {
 type Replay = 'same' | 'undetermined' | 'contradicted';
 
 /**
- * Evaluates again the policy that a recorded decision names. The result may be undetermined,
- * because argument values are not stored. A determined result must equal the recorded decision.
+ * Evaluates a recorded decision again, with the policy that it names. The result may be
+ * undetermined, because argument values are not stored. A determined result must equal the recorded
+ * decision.
  */
 function replay(event: SealedDecision, stored: Definitions): Replay {
   const hash = String(event.data.policy_hash);

@@ -31,8 +31,8 @@ export interface DecisionSample {
 }
 
 /**
- * The newest decisions of a tenant on judged calls. Skips passthrough records and malformed
- * requests, which were not judged and have no shape of arguments.
+ * Returns the newest decisions of a tenant on judged calls. Skips passthrough records and malformed
+ * requests, because they were not judged and have no shape of arguments.
  */
 export async function sampleDecisions(
   { pool }: Pick<Services, 'pool'>,
@@ -68,8 +68,8 @@ const statement = `SELECT position, canonical FROM evidence_row
 function sampled(event: SealedText): SampledDecision {
   const { id, source, tool = '', decision, data } = event;
   const isEnforced = data.enforced !== false;
-  // The dead-letter flag means that the call was refused because the first attempt to seal its
-  // event failed, even if the decision allowed the call.
+  // The dead-letter flag means that the first attempt to seal the event failed. The call was then
+  // refused, even if the decision allowed it.
   const isRefusal = isFlagged(event);
   return {
     id,

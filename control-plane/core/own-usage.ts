@@ -4,8 +4,8 @@ import { type Release, UsageBook } from '../../shared/usage/usage-book.ts';
 import type { Sums } from '../../shared/vocabulary/verdict.ts';
 
 /**
- * Counts the calls that this process allowed, synchronously with each decision. The database
- * receives these counts with the sealed decision, and provides the counts of other processes.
+ * Counts the calls that this process allowed, synchronously with each decision. Sealing a decision
+ * adds its counts to the database; decisions read the counts of other processes from there.
  */
 export class OwnUsage {
   /** Identifies the counts of this process in the ledger. */

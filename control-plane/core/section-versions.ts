@@ -42,7 +42,7 @@ export async function ensureSections(db: Queries): Promise<void> {
     on conflict do nothing`;
 }
 
-/** Sections whose current version is not on the bus, by tenant. */
+/** Returns, by tenant, the sections whose current version is not on the bus. */
 export async function pendingSections(
   db: Queries,
   tenantId?: string,
@@ -97,8 +97,8 @@ export async function markPublished(
 }
 
 /**
- * Raises the version of a section above `above`, but only if the version is still `from`. Use it
- * when the bus has a text that this database did not publish.
+ * Raises the version of a section above `above`, if the version is still `from`. Use it when the
+ * bus has a text that this database did not publish.
  */
 export async function bumpBeyond(
   db: Queries,

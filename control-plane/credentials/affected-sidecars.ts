@@ -3,8 +3,9 @@ import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 
 /**
- * Ids of the enrolled sidecars whose agents may call tools that match these globs. The caller
- * publishes their credentials again, so an undecided intersection counts as a match.
+ * Returns the ids of the enrolled sidecars whose agents may call tools that match these globs. If
+ * it cannot be decided whether globs intersect, they count as a match, because publishing a
+ * sidecar's credentials again does no harm.
  */
 export async function affectedSidecars(
   db: Pick<Transaction, 'sidecar' | 'agent'>,

@@ -42,7 +42,8 @@ export async function credentialsOfAgent(
 }
 
 /**
- * The credential for one call: the first match by name, as in a sidecar. Undefined if none matches.
+ * Returns the credential for one call: the first match by name, as in a sidecar. Returns undefined
+ * if none matches.
  */
 export async function credentialForCall(
   deps: Deps,
@@ -55,7 +56,7 @@ export async function credentialForCall(
   );
 }
 
-/** Name and decrypted tool globs of every credential. */
+/** Returns the name and the decrypted tool globs of every credential. */
 export async function boundTools(
   { vault, guard }: Pick<Services, 'vault' | 'guard'>,
   tx: Transaction,

@@ -5,8 +5,9 @@ const neverCarriers =
 const place = '{secret}';
 
 /**
- * Returns the reason why this secret cannot be injected as configured, or undefined if it can. Such
- * a credential is not stored, because its calls would fail. The reason never contains the secret.
+ * Returns the reason why this secret cannot be injected as configured, or undefined if it can. A
+ * credential with such a problem is not stored, because its calls would fail. The reason never
+ * contains the secret.
  */
 export function injectionProblem(
   { in: where, name, format }: CredentialInjection,
@@ -45,7 +46,10 @@ function headerValueProblem(secret: string, format = place): string | undefined 
     : 'secret: must be printable ASCII without space around it to go into a header';
 }
 
-/** RFC 7617: the user name ends at the first colon. */
+/**
+ * Returns the problem of a `basic` credential, if any. RFC 7617: the user name ends at the first
+ * colon.
+ */
 function basicProblem(secret: string, format: string | undefined): string | undefined {
   if (format !== undefined && format.indexOf(':') > format.indexOf(place)) {
     return `inject.format: the user name and a colon go before ${place}`;

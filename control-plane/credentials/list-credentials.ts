@@ -6,8 +6,8 @@ import type { Caller } from '../platform/access/caller.ts';
 import { credentialRecordOf } from './stored-credential.ts';
 
 /**
- * Metadata of the tenant's credentials, by name. Reports and omits outdated rows that were restored
- * in the database.
+ * Returns the metadata of the tenant's credentials, sorted by name. Omits outdated rows that were
+ * restored in the database, and reports them.
  */
 export async function listCredentials(
   { db, pool, guard, vault }: Pick<Services, 'db' | 'pool' | 'guard' | 'vault'>,

@@ -34,7 +34,7 @@ export async function removeCredential(
   return credentialRecordOf(result);
 }
 
-/** Event of a removed credential, whose id is never used again. */
+/** Returns the event for a removed credential. The credential's id is never used again. */
 export function removalOf(
   { id, name, version }: Pick<Credential, 'id' | 'name' | 'version'>,
   principal: string,

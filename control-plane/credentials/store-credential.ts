@@ -38,7 +38,8 @@ export async function storeCredential(
   const { name, inject } = wanted;
   const bind = readBind(wanted);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    // The lock admits one writer at a time, because the ciphertext is bound to the version.
+    // The lock admits one writer at a time: the ciphertext is bound to the version that is read
+    // here.
     await lockFor(tx, tenantId, `credential ${name}`);
     const where = { tenantId_name: { tenantId, name } };
     const before = await usableBefore(services, tx, { tenantId, principal, name, notes });

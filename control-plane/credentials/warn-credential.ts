@@ -13,8 +13,9 @@ const hostStepsMax = 20_000;
 type Deps = Pick<Services, 'db' | 'pool' | 'log'>;
 
 /**
- * Warns of probable mistakes in a stored credential: unknown tools, hosts without a binding, other
- * credentials for the same calls. Never throws, because the credential is already stored.
+ * Returns warnings about probable mistakes in a stored credential: unknown tools, hosts without a
+ * binding, other credentials for the same calls. Never throws, because the credential is already
+ * stored.
  */
 export async function warnCredential(
   services: Deps,
@@ -95,7 +96,10 @@ interface CredentialRow {
   readonly hosts: readonly string[];
 }
 
-/** `rows` are in the order in which credentials are tried, and include the stored credential. */
+/**
+ * Warns of credentials that cover the same calls. `rows` are in the order in which credentials are
+ * tried, and include the stored credential.
+ */
 function overlapWarnings({ name, bind }: Bound, rows: readonly CredentialRow[]): readonly string[] {
   const budget = { steps: intersectionStepsMax };
   const own = rows.findIndex((row) => row.name === name);
@@ -108,7 +112,10 @@ function overlapWarnings({ name, bind }: Bound, rows: readonly CredentialRow[]):
   });
 }
 
-/** Undefined if the credentials share no call, or if the comparison exceeds the budget. */
+/**
+ * Describes a call that both credentials cover. Returns undefined if there is none, or if the
+ * comparison exceeds the budget.
+ */
 function sharedCalls(
   bind: CredentialRecord['bind'],
   { tools, hosts }: CredentialRow,

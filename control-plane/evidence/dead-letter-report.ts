@@ -13,7 +13,8 @@ interface Waiting {
 }
 
 /**
- * A tenant's dead letters, oldest first. Events that exist only in this process's memory come last.
+ * Returns a tenant's dead letters, oldest first. Events that exist only in this process's memory
+ * come last.
  */
 export async function listDeadLetters(
   { db, ledger }: Pick<Services, 'db' | 'ledger'>,
@@ -49,7 +50,7 @@ function unstoredRecord({
   return { event_id: id, type, chain_id, attempts: 1, last_error: reason, since: occurred_at };
 }
 
-/** Retries sealing the dead letters now; returns how many were sealed. */
+/** Retries to seal the dead letters; returns how many were sealed. */
 export async function retryDeadLetters(
   { pool, ledger }: Pick<Services, 'pool' | 'ledger'>,
   tenantId: string,
@@ -69,7 +70,7 @@ export async function retryDeadLetters(
   };
 }
 
-/** Last sealing error by event id. */
+/** Returns the last sealing error of each waiting event, by event id. */
 async function waitingIn(
   pool: Services['pool'],
   tenantId: string,

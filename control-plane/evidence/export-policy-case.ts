@@ -68,7 +68,10 @@ function nameOf({ decision, tool, id }: SealedDecision): string {
   return [decision, called.toWellFormed(), id].join(' ');
 }
 
-/** A case tests policies, so a later approval is not part of its expectation. */
+/**
+ * Returns the result that the case expects. A case tests policies, so a later approval is not part
+ * of it.
+ */
 function expectationOf({ decision, reason_code, data }: SealedDecision): JsonObject {
   const { matched_rules } = data;
   const rules = Array.isArray(matched_rules) ? { matched_rules } : {};

@@ -8,8 +8,8 @@ import { keyDirectory } from '../platform/access/key-directory.ts';
 import type { Reply, RequestFacts } from '../platform/http/route.ts';
 
 /**
- * Opens the stream of events. Rejects a malformed `cursor` before the stream starts, even if
- * Last-Event-ID takes precedence.
+ * Opens the stream of events. Rejects a malformed `cursor` before the stream starts, even if the
+ * request has a Last-Event-ID, which takes precedence over `cursor`.
  */
 export async function openStream(
   services: Services,
@@ -25,7 +25,7 @@ export async function openStream(
   const { feed, vault } = services;
   const { tenantId } = caller;
   if (cursor !== undefined) readCursor(vault, tenantId, cursor);
-  // A browser that has received no id sends no header, or an empty one.
+  // A browser that has not received an id yet sends no header or an empty one.
   const lastEventId = String(request.headers['last-event-id'] ?? '') || undefined;
   const stream = await feed.open(tenantId, {
     filters,

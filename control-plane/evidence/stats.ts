@@ -55,7 +55,8 @@ export function statsStatement(
     ...(toMs === undefined ? [] : [` AND occurred_at <= ${bind(toMs)}`]),
   ].join('');
   const { key, rank, order } = groupings[group_by];
-  // Sorted by bytes, independent of the database's collation. `bare` marks groups without a key.
+  // The groups are sorted by bytes, independent of the database's collation. `bare` marks the group
+  // without a key.
   const text = `
 WITH counted AS MATERIALIZED (
   SELECT coalesce(key::text, '') COLLATE "C" AS key, key IS NULL AS bare, decision, reason, count
@@ -92,8 +93,9 @@ SELECT (SELECT coalesce(json_agg(json_build_object(
 }
 
 /**
- * One row for each approval that was settled in the period. The approval and its outcome are parsed
- * from the sealed text. Quotes inside values are escaped there, so a value cannot imitate a member.
+ * Returns SQL that selects one row for each approval that was settled in the period. It parses the
+ * approval and its outcome from the sealed text. Quotes inside values are escaped there, so a value
+ * cannot imitate a member.
  */
 function latencyText(within: string): string {
   return `

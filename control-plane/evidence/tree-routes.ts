@@ -56,7 +56,7 @@ async function listCheckpoints(
   };
 }
 
-/** Default format: text, unless the client accepts JSON and not text. */
+/** Returns the format: JSON if the client accepts JSON and not text, otherwise text. */
 function accepted(accept = ''): 'note' | 'json' {
   const isJson = accept.includes('application/json') && !accept.includes('text/plain');
   return isJson ? 'json' : 'note';

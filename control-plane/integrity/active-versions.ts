@@ -16,7 +16,7 @@ const kinds = [
   // A user without a row has no role, and a policy that denies by role does not match.
   { table: 'directory_user', prefix: 'users:', began: 'user.written', ended: undefined },
   { table: 'passport_revocation', prefix: '', began: 'passport.revoked', ended: undefined },
-  // The key is the id in the event, because the name in the row is not signed.
+  // The key is the id from the event and not the name, because the name in the row is not signed.
   {
     table: 'credential',
     prefix: 'credentials:',
@@ -36,7 +36,7 @@ interface Row {
   readonly type: string;
   readonly event_id: string;
   readonly occurred_at: Date;
-  /** Key of the row that the event concerns, if the chain id does not contain that key. */
+  /** Key of the row that the event concerns; null if the chain id contains the key. */
   readonly subject: string | null;
   readonly version: string | null;
   readonly position: string | bigint;
@@ -59,8 +59,8 @@ export function queryIn(tx: Pick<Transaction, '$queryRawUnsafe'>): Query {
 }
 
 /**
- * Versions that the ledgers record as active or formerly active, of all tenants or of one. Reads
- * the events sealed since `known`, and adds them to `known`.
+ * Returns the versions that the ledgers record as active or formerly active, of one tenant or of
+ * all. Reads the events that were sealed since `known`, and adds them to `known`.
  */
 export async function activeVersions(
   query: Query,
@@ -80,8 +80,8 @@ export async function activeVersions(
 }
 
 /**
- * For each tenant, uses the index on (tenant, type, position) from the known position on. `offset
- * 0` prevents the planner from joining the whole ledger.
+ * For each tenant, reads the index on (tenant, type, position) starting at the known position.
+ * `offset 0` prevents the planner from joining the whole ledger.
  */
 export const sinceStatement = `
 select t.id as tenant_id, e.chain_id, e.type, e.event_id, e.occurred_at, e.subject,
@@ -122,8 +122,8 @@ export async function saidOfTenant(
 }
 
 /**
- * Discards the known state of a ledger that became shorter, because it was restored from a backup
- * together with the rows.
+ * Discards the known state of each ledger that became shorter, because such a ledger was restored
+ * from a backup together with the rows.
  */
 async function forgetWoundBack(query: Query, known: KnownLedgers): Promise<void> {
   if (known.size === 0) return;
@@ -150,12 +150,12 @@ function note(known: KnownLedgers, row: Row): void {
   const name = `${table} ${key}`;
   const before = said.get(name);
   const version = Math.max(Number(row.version ?? 0), before?.version ?? 0);
-  // A removed credential stays removed, because an older event may be read after its removal.
+  // A removed credential stays removed, even if an older event is read after its removal.
   const isEnded = one.isEnded || (table === 'credential' && before?.isEnded === true);
   said.set(name, { ...one, isEnded, version });
 }
 
-/** Discards revocations of passports that have expired since. */
+/** Discards the revocations of passports that have expired by now. */
 export function forgetOld(known: KnownLedgers, nowMs: number): void {
   for (const { said } of known.values()) {
     for (const [name, { table, occurredAtMs }] of said) {
@@ -165,9 +165,9 @@ export function forgetOld(known: KnownLedgers, nowMs: number): void {
 }
 
 /**
- * True if the control plane recorded this event in the outbox and had not sealed it when the ledger
- * was read up to `position`. Rows without a valid keyed hash and events that were already sealed do
- * not count, because a database writer could insert or restore them.
+ * Returns whether the control plane recorded this event in the outbox and had not sealed it when
+ * the ledger was read up to `position`. Ignores rows without a valid keyed hash and events that
+ * were already sealed, because a database writer could insert or restore such rows.
  */
 export async function isWaiting(
   query: Query,

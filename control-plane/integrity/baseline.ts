@@ -20,9 +20,9 @@ const signedType = 'integrity.rows_signed';
 const decidedMs = 400 * 86_400_000;
 
 /**
- * Signs, once in the life of a database, the rows that were written before rows were signed. It
- * must never run again, because it would sign forged rows, too. If the marker is missing but a
- * ledger event or a signed row proves an earlier run, it signs nothing.
+ * Signs the rows that were written before rows were signed. It runs once in the life of a database:
+ * a second run would also sign forged rows. If the marker is missing but a ledger event or a signed
+ * row proves an earlier run, it signs nothing.
  */
 export async function signOldRows(services: Deps): Promise<void> {
   const { db, log } = services;

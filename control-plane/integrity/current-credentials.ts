@@ -28,10 +28,10 @@ type OutdatedAs = 'removed' | 'replaced' | 'renamed';
 const prefix = 'credentials:';
 
 /**
- * The tenant's credentials that the ledger does not record as removed, by name. The envelope of a
- * row proves who sealed it, but a database writer could restore an older row. Omits the restored
- * row of a removed credential. Throws `integrity.forged_row` for a restored older version, because
- * the newer secret is lost. Reports both.
+ * Returns the tenant's credentials that the ledger does not record as removed, sorted by name. A
+ * row's envelope proves who sealed it, but a database writer could restore an older row. If the row
+ * of a removed credential was restored, omits it. If an older version was restored, throws
+ * `integrity.forged_row`, because the newer secret is lost. Reports both.
  */
 export async function currentCredentials(
   deps: CredentialDeps,
@@ -50,14 +50,14 @@ interface Sorted {
   readonly outdated: readonly { readonly row: CredentialModel; readonly as: OutdatedAs }[];
 }
 
-/** Separates current from outdated rows; reports nothing. */
+/** Separates current rows from outdated rows, without reporting them. */
 export async function sortCredentials(deps: CredentialDeps, tenantId: string): Promise<Sorted> {
   const read = () => deps.db.credential.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
   const rows = await read();
   if (rows.length === 0) return { current: [], outdated: [] };
   const standings = await credentialStandings(deps, tenantId);
   const sorted = sort(rows, standings);
-  // Reads again, because a row that changed during the first read only seems outdated.
+  // Reads again, because a row that changed during the first read can seem outdated.
   return sorted.outdated.length === 0 ? sorted : sort(await read(), standings);
 }
 
@@ -86,8 +86,8 @@ export function outdatedAs(
 }
 
 /**
- * Seals and counts an incident for the outdated row; returns the error for requests that depend on
- * it.
+ * Seals and counts an incident for the outdated row. Returns the error for requests that depend on
+ * the row.
  */
 export function reportOutdated(
   { guard }: Pick<CredentialDeps, 'guard'>,
@@ -98,7 +98,7 @@ export function reportOutdated(
   return guard.forged({ tenantId, table: 'credential', key: id, found });
 }
 
-/** State of each credential by id, from sealed events and from events in the outbox. */
+/** Returns the state of each credential by id, from sealed events and from events in the outbox. */
 export async function credentialStandings(
   { query, guard, vault }: Omit<CredentialDeps, 'db'>,
   tenantId: string,
@@ -119,7 +119,7 @@ export async function credentialStandings(
   return standings;
 }
 
-/** State of each credential by id, from sealed events only. */
+/** Returns the state of each credential by id, from sealed events only. */
 export function standingsOf(said: readonly LedgerVersion[]): Map<string, Standing> {
   const credentials = said.filter(({ table }) => table === 'credential');
   return new Map(

@@ -33,8 +33,8 @@ export interface Found {
 }
 
 /**
- * Compares rows whose absence would give authority with the versions that the ledger records, for
- * all tenants or for one.
+ * Finds missing rows: compares the rows whose absence would give authority with the versions that
+ * the ledger records, for one tenant or for all.
  */
 export async function findMissing(deps: Deps, nowMs: number, tenantId?: string): Promise<Found> {
   const { db, query, guard } = deps;
@@ -46,8 +46,8 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   // Reads the ledger before the rows, because a row is committed before its event is sealed.
   forgetOld(guard.known, nowMs);
   const said = await activeVersions(query, guard.known, tenantId);
-  // The positions are also taken before the rows are read, because a kill switch that is armed
-  // later is then found by its event.
+  // The positions are also taken before the rows are read. If a kill switch is armed later, its
+  // event then has a later position and is found.
   const positions = new Map([...guard.known].map(([id, { position }]) => [id, position]));
   const switches = await claimsWithSuspects(
     signedRows({ db, guard }, 'kill_switch'),
@@ -71,7 +71,7 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   const removals = await signedRows({ db, guard }, 'binding_removal').findUnverified({ where });
   await reportOutdatedRows(deps, where, said);
   for (const one of said) {
-    // A missing credential is not injected, so it gives no authority.
+    // A missing credential is not injected, so its absence gives no authority.
     if (
       one.table === 'credential' ||
       present.has(nameOf(one)) ||
@@ -85,7 +85,7 @@ export async function findMissing(deps: Deps, nowMs: number, tenantId?: string):
   return { suspects, armed: armedIn(switches, positions, nowMs) };
 }
 
-/** Claims of all rows of a table; calls `suspect` for each forged row. */
+/** Returns the claims of all rows of a table; calls `suspect` for each forged row. */
 async function claimsWithSuspects<Table extends 'kill_switch' | 'policy'>(
   rows: SignedRows<Table>,
   where: Where<Table>,
@@ -97,8 +97,8 @@ async function claimsWithSuspects<Table extends 'kill_switch' | 'policy'>(
 }
 
 /**
- * Existing rows of tools, users and passport revocations. Their signatures are verified where the
- * rows are used.
+ * Returns the names of the existing rows of tools, users and passport revocations. Their signatures
+ * are verified where the rows are used.
  */
 async function othersPresent(
   db: Deps['db'],
@@ -132,7 +132,8 @@ async function othersPresent(
 }
 
 /**
- * Reports restored outdated credentials. They do not block the tenant, because they are not used.
+ * Reports outdated credentials that were restored. They do not block the tenant, because they are
+ * not used.
  */
 async function reportOutdatedRows(
   { db, guard }: Deps,
@@ -148,8 +149,8 @@ async function reportOutdatedRows(
 }
 
 /**
- * True if a signed tombstone proves that the binding was removed. The tombstone must belong to the
- * last event in the ledger, or to an event in the outbox; a restored tombstone of an earlier
+ * Returns whether a signed tombstone proves that the binding was removed. The tombstone must belong
+ * to the last event in the ledger, or to an event in the outbox; a restored tombstone of an earlier
  * removal proves nothing.
  */
 async function isRemoved(

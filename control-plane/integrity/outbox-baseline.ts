@@ -15,10 +15,10 @@ type Deps = Pick<Services, 'db' | 'clock' | 'guard' | 'vault' | 'log'>;
 const signedType = 'integrity.outbox_signed';
 
 /**
- * Signs, once in the life of a database, the outbox rows of the previous version, and creates
- * tombstones for the bindings that the previous version removed. It must never run again, because
- * it would sign forged rows, too. As with the first baseline, a marker, the ledgers and the
- * envelope of the root secret prevent a second run.
+ * Signs the outbox rows of the previous version, and creates tombstones for the bindings that the
+ * previous version removed. It runs once in the life of a database: a second run would also sign
+ * forged rows. As with the first baseline, a marker, the ledgers and the envelope of the root
+ * secret prevent a second run.
  */
 export async function signOldOutbox(services: Deps): Promise<void> {
   const { db, log } = services;
@@ -48,8 +48,8 @@ export async function signOldOutbox(services: Deps): Promise<void> {
 }
 
 /**
- * True if a ledger, an outbox event or a tombstone proves an earlier run, although the marker is
- * missing.
+ * Returns whether a ledger, an outbox event or a tombstone proves an earlier run, although the
+ * marker is missing.
  */
 async function wasSignedBefore(tx: Transaction): Promise<boolean> {
   const rows = await tx.$queryRaw<{ known: boolean }[]>`
@@ -129,7 +129,7 @@ function lastOf({ eventId, event, createdAt: at }: EventOutbox): readonly Last[]
   return read === undefined ? [] : [{ chainId: read.chain_id, type: read.type, eventId, at }];
 }
 
-/** Undefined if the text is not JSON or does not match the schema. */
+/** Returns undefined if the text is not JSON or does not match the schema. */
 function parseJson<Read>(schema: z.ZodType<Read>, text: string): Read | undefined {
   try {
     return schema.safeParse(JSON.parse(text)).data;

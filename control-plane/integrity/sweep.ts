@@ -5,13 +5,16 @@ import { findMissing } from './find-missing.ts';
 
 type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'guard' | 'vault' | 'log'>;
 
-/** Longest time that a row deactivated with SQL stays undetected if no decision reads it. */
+/**
+ * Maximum time until the sweep detects a row that was deactivated with SQL, if no decision reads
+ * the row.
+ */
 const everyMs = 10_000;
 
 /**
  * Checks periodically for tampering that decisions cannot notice, such as a policy or a binding
- * that was deactivated with SQL. Until the row is restored, nothing is decided or published for its
- * tenant.
+ * that was deactivated with SQL. Until the row is restored, the control plane makes no decisions
+ * and publishes nothing for its tenant.
  */
 export async function startIntegritySweep(services: Deps): Promise<Rounds> {
   const round = () =>

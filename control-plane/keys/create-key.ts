@@ -20,7 +20,7 @@ import { keyRecordOf } from './list-keys.ts';
 
 type Wanted = z.output<NonNullable<(typeof createKeyOperation)['body']>>;
 
-/** A new key whose permissions were checked. */
+/** A new key whose permissions have been checked. */
 interface NewApiKey {
   readonly name: string;
   readonly role: KeyRecord['role'];
@@ -48,9 +48,9 @@ export async function createKey(
 }
 
 /**
- * Role, scope and principal of the new key; throws `key.role_exceeds_own`. Only owners choose the
- * principal, because it counts in approvals. A key that a caller with a lower role creates gets the
- * principal of that caller.
+ * Returns role, scope and principal of the new key; throws `key.role_exceeds_own`. Only owners
+ * choose the principal, because it counts in approvals. A key that a caller with a lower role
+ * creates gets the principal of that caller.
  */
 function grant(wanted: Wanted, caller: Caller): Omit<NewApiKey, 'expiresAt'> {
   const { name, role, agent_id: agentId } = wanted;
@@ -83,7 +83,7 @@ interface Named {
   readonly standsFor: string;
 }
 
-/** Throws for a reserved name or one that looks like a reserved name. */
+/** Throws for a reserved name or a name that looks like a reserved one. */
 function assertNameable({ name, principal, standsFor }: Named): void {
   const field = principal === undefined ? 'name' : 'principal';
   const problems = [
@@ -103,8 +103,8 @@ function assertNameable({ name, principal, standsFor }: Named): void {
 }
 
 /**
- * A key that expires cannot create a key that outlives it. Owners are exempt, so that they can
- * replace their own keys.
+ * Returns the expiry of the new key. A key that expires cannot create a key that outlives it.
+ * Owners are exempt, so that they can replace their own keys.
  */
 export async function boundedExpiry(
   tx: Transaction,
@@ -199,8 +199,8 @@ interface OperatorKey {
 }
 
 /**
- * Creates a key that has no recorded creator. A key that a person creates counts as that person in
- * approvals, so the key of a second decider must be created here.
+ * Creates a key that has no recorded creator. A key that a person creates through the API counts as
+ * that person in approvals, so the key of a second decider must be created here.
  */
 export async function createOperatorKey(
   services: Services,

@@ -4,7 +4,7 @@ import type { Caller } from '../platform/access/caller.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { ApiKey } from '../platform/store/generated/client.ts';
 
-/** All keys of the caller's tenant, oldest first, including revoked ones. */
+/** Returns all keys of the caller's tenant, oldest first, including revoked ones. */
 export async function listKeys(
   services: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,

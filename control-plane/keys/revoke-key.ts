@@ -7,7 +7,7 @@ import { keyDirectory } from '../platform/access/key-directory.ts';
 import { claimsOf } from '../platform/signed-store/verified.ts';
 import { keyRecordOf } from './list-keys.ts';
 
-/** Revokes a key. This replica refuses it at once, other replicas within a second. */
+/** Revokes a key. This replica rejects the key at once, other replicas within a second. */
 export async function revokeKey(
   services: Services,
   caller: Caller,
@@ -21,7 +21,7 @@ export async function revokeKey(
     await keys.lock({ tenantId, id });
     const [row] = await keys.findUnverified({ where: { tenantId, id } });
     if (row === undefined) throw new GatewayError('key.not_found');
-    // A forged row can be revoked, too, because its claims only decide who may revoke it.
+    // A forged row can also be revoked: its claims only decide who may revoke it.
     const found = claimsOf(row);
     if (found.role === 'owner' && caller.role !== 'owner') {
       throw new GatewayError('key.role_exceeds_own', { message: 'Only owners revoke owner keys.' });

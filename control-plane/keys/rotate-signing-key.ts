@@ -20,7 +20,7 @@ export async function rotateSigningKey(
 ): Promise<Rotated> {
   const { clock, signingKeys } = services;
   const alg = algorithmOf(purpose);
-  // Creates a first key if the tenant has none, so that there is a key to retire.
+  // Creates a key if the tenant has none yet, so that there is a key to retire.
   await signingKeys.active(tenantId, purpose, alg);
   const { result } = await commitChange(services, tenantId, async (tx, notes) => {
     await lockFor(tx, tenantId, `signing_key ${purpose}`);
@@ -46,8 +46,8 @@ export async function rotateSigningKey(
 }
 
 /**
- * Returns the sections to publish again: the section `keys` if the passport key changed, all
- * sections if the sync key changed.
+ * Returns the sections to publish again: only `keys` if the passport key changed, all sections if
+ * the sync key changed.
  */
 async function sectionsSignedBy(
   notes: ChangeNotes,

@@ -77,7 +77,9 @@ async function arm(
   return killSwitchRecordOf(result, nowMs);
 }
 
-/** Problems that make a kill switch ineffective; each names the field and the fix. */
+/**
+ * Returns the problems that would make a kill switch ineffective. Each names the field and the fix.
+ */
 function problemsOf(
   { kind, tool, agent_id, mode, expires_at }: Omit<Wanted, 'idempotency_key'>,
   nowMs: number,
@@ -109,7 +111,10 @@ function problemsOf(
   return problems;
 }
 
-/** Accepts a disabled agent, because it may be enabled while the switch is armed. */
+/**
+ * Throws if the agent does not exist. Accepts a disabled agent, because it may be enabled while the
+ * switch is armed.
+ */
 async function assertKnown(notes: ChangeNotes, tenantId: string, agentId: string): Promise<void> {
   const id = agentRowId(agentId);
   const count = id === undefined ? 0 : await notes.rows('agent').count({ tenantId, id });

@@ -6,14 +6,17 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 
 const section: TenantSection = 'kill_switches';
-/** Sidecars report every ten seconds. A sidecar that missed three reports is not waited for. */
+/**
+ * Sidecars report every ten seconds. The control plane does not wait for a sidecar that missed
+ * three reports.
+ */
 const liveMs = 30_000;
-/** A sidecar that is silent for longer is not listed. */
+/** A sidecar that did not report for this long is not listed. */
 const namedMs = 10 * 60_000;
 const pollMs = 100;
 
 interface Waiting {
-  /** Undefined: the caller does not wait. */
+  /** Undefined if the caller does not wait. */
   readonly waitMs: number | undefined;
   /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
@@ -21,8 +24,8 @@ interface Waiting {
 
 /**
  * Waits at most `waitMs` until all live sidecars apply the tenant's current kill switches, and
- * lists the sidecars that do. Reads the reports from the database, so any control plane may have
- * received them.
+ * lists the sidecars that apply them. Reads the sidecars' reports from the database, because any
+ * control plane may have received them.
  */
 export async function waitForConfirmation(
   services: Pick<Services, 'db' | 'pool' | 'clock'>,
@@ -44,14 +47,14 @@ export async function waitForConfirmation(
 
 async function sectionNow({ db }: Pick<Services, 'db'>, tenantId: string) {
   const [row] = await readSections(db, tenantId, [section]);
-  // Before its first change, a tenant has no row, and its sidecars have no version.
+  // A tenant without changes has no row yet, and its sidecars have no version.
   return row ?? { version: 0, publishedVersion: 0 };
 }
 
 /**
- * The published version that contains the change; undefined until it is published. It can exceed
- * the committed version, because after a database rollback the publisher moves above the versions
- * that sidecars already have.
+ * Returns the published version that contains the change, or undefined until the change is
+ * published. The published version can exceed the committed one: after a database rollback, the
+ * publisher moves above the versions that sidecars already have.
  */
 async function publishedFrom(
   services: Pick<Services, 'db'>,
@@ -68,7 +71,10 @@ interface FleetRow {
   readonly held: string | null;
 }
 
-/** An enrolment counts as a report, so the confirmation waits for a new sidecar, too. */
+/**
+ * Reads the sidecars' reports. An enrolment counts as a report, so the confirmation also waits for
+ * a new sidecar.
+ */
 async function readFleet(
   { pool, clock }: Pick<Services, 'pool' | 'clock'>,
   tenantId: string,

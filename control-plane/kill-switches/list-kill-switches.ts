@@ -5,7 +5,7 @@ import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { ListQuery } from '../platform/signed-store/tables.ts';
 import type { KillSwitch } from '../platform/store/generated/client.ts';
 
-/** The tenant's kill switches, newest first: the armed ones, or all. */
+/** Returns the tenant's kill switches, newest first: only the armed ones, or all. */
 export async function listKillSwitches(
   services: Pick<Services, 'db' | 'clock' | 'guard'>,
   { tenantId }: Pick<Caller, 'tenantId'>,
@@ -38,7 +38,7 @@ export function killSwitchQuery(
   };
 }
 
-/** A kill switch as the API shows it at this time. */
+/** A kill switch as the API shows it at the given time. */
 export function killSwitchRecordOf(row: KillSwitch, nowMs: number): KillSwitchRecord {
   return {
     id: row.id,

@@ -45,7 +45,7 @@ async function send(
   }
 }
 
-/** Only the worker that holds the lease stores the result; a late worker stores nothing. */
+/** Stores the result, but only if this worker still holds the lease. */
 async function settle(
   { db, clock }: Services,
   { id, attempts, replays }: Delivery,
@@ -82,7 +82,7 @@ function settled(result: SendResult, attempts: number, nowMs: number): Settled {
     : ['rescheduled', { nextAttemptAt: new Date(nextMs), lastError }];
 }
 
-/** A receiver that answered 410 is disabled, so that nothing more is queued for it. */
+/** Disables a receiver that answered 410, so that nothing more is queued for it. */
 async function disableChannel(services: Services, { tenantId, channel }: Delivery): Promise<void> {
   await commitChange(services, tenantId, async (tx, notes) => {
     const { count } = await tx.install.updateMany({
@@ -99,25 +99,25 @@ async function disableChannel(services: Services, { tenantId, channel }: Deliver
 }
 
 /**
- * Longer than any attempt. After this time, other workers take over the deliveries of a crashed
- * worker.
+ * Duration of a worker's lease, which is longer than any attempt. Afterwards, other workers take
+ * over the deliveries of a crashed worker.
  */
 export const leaseMs = 60_000;
 
 /**
- * Maximum of one tenant's concurrent deliveries, so that a stalled receiver does not delay other
- * tenants.
+ * Maximum number of concurrent deliveries of one tenant, so that a stalled receiver does not delay
+ * other tenants.
  */
 const perTenantMax = 4;
 
 interface Wanted {
   readonly max: number;
-  /** Undefined: of all tenants. */
+  /** Undefined: deliveries of all tenants. */
   readonly tenantId?: string | undefined;
 }
 
 /**
- * Claims due deliveries, each for one worker, across replicas. The claim counts as an attempt, so a
+ * Claims due deliveries, each for one worker of all replicas. The claim counts as an attempt, so a
  * delivery that crashes its worker is not retried forever.
  */
 export async function claimDeliveries(

@@ -1,6 +1,6 @@
 /** A message to send through a channel. */
 export interface OutboundMessage {
-  /** The same for all attempts and replicas, so that receivers detect duplicates. */
+  /** Id that is the same for all attempts and replicas, so that receivers can detect duplicates. */
   readonly id: string;
   /** Time of this attempt, in ms since the epoch. */
   readonly atMs: number;
@@ -10,19 +10,19 @@ export interface OutboundMessage {
 
 export type SendResult =
   | { readonly outcome: 'delivered'; readonly status?: number | undefined }
-  /** Retryable: by the schedule, or at the time that the receiver asked for. */
+  /** The delivery is retried by the schedule, or at the time that the receiver asked for. */
   | {
       readonly outcome: 'failed';
       readonly error: string;
       readonly status?: number | undefined;
       readonly retryAfterMs?: number | undefined;
     }
-  /** The receiver permanently refuses messages of this channel. */
+  /** The receiver permanently rejects messages of this channel. */
   | { readonly outcome: 'gone'; readonly error: string; readonly status?: number | undefined };
 
 /**
  * An outbound channel. `settings` is the decrypted configuration of the tenant's installation.
- * Never rejects: a failure is a result that contains no secret.
+ * `send` never rejects: it returns a failure as a result that contains no secret.
  */
 export interface Channel {
   readonly name: string;

@@ -6,12 +6,12 @@ import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
 import { type AttemptOutcome, attemptDelivery, claimDeliveries } from './attempt-delivery.ts';
 import type { Channel } from './channel.ts';
 
-/** Maximum attempts of one call, because its caller waits for all of them. */
+/** Maximum number of attempts in one call, because the caller waits for all of them. */
 const drainMax = 100;
 
 type DrainReport = Readonly<Record<'attempted' | AttemptOutcome, number>>;
 
-/** Attempts the tenant's due deliveries now, and returns the results. */
+/** Attempts the tenant's due deliveries, and returns the results. */
 export async function drainDeliveries(
   services: Services,
   { tenantId }: Caller,
@@ -30,7 +30,7 @@ export async function drainDeliveries(
   return report;
 }
 
-/** Returns a dead-lettered delivery to the queue, due now, with a new schedule. */
+/** Returns a dead-lettered delivery to the queue. It is due at once and begins a new schedule. */
 export async function replayDelivery(
   services: Services,
   { tenantId, principal }: Caller,
@@ -63,8 +63,8 @@ export async function replayDelivery(
 const underWayMax = 20;
 
 /**
- * Delivers due messages continuously. Several replicas can run it on one database; a stalled
- * receiver delays no other. A failed round is logged and the next one retries.
+ * Delivers due messages continuously. Several replicas can run it on one database. A stalled
+ * receiver delays no other receiver. A failed round is logged, and the next round retries.
  */
 export function startDeliveryWorker(
   services: Services,

@@ -9,7 +9,7 @@ interface DeliveryQuery {
   readonly cursor?: string | undefined;
 }
 
-/** One page of the outbound queue, newest first, and the health of each channel. */
+/** Returns one page of the outbound queue, newest first, and the health of each channel. */
 export async function listDeliveries(
   { db }: Services,
   { tenantId }: Caller,
@@ -21,7 +21,7 @@ export async function listDeliveries(
       ...(status === undefined ? {} : { status }),
       ...(cursor === undefined ? {} : { id: { lt: cursor } }),
     },
-    // Ids begin with their creation time (shared/base/ids.ts).
+    // The id sorts by creation time, because it begins with this time (shared/base/ids.ts).
     orderBy: { id: 'desc' },
     take: limit + 1,
   });
@@ -55,7 +55,7 @@ async function channelHealth(db: Services['db'], tenantId: string) {
   });
 }
 
-/** A delivery without its payload. */
+/** A delivery as the API shows it, without its payload. */
 export function deliveryRecord(row: Delivery) {
   return {
     id: row.id,

@@ -18,7 +18,7 @@ import { lockFor } from '../platform/store/transaction.ts';
 
 const channel = 'webhook';
 
-/** How long the previous secret also signs after a rotation. */
+/** How long the previous secret is also used to sign after a rotation. */
 const overlapMs = 86_400_000;
 
 interface StoredWebhook {
@@ -31,7 +31,7 @@ interface StoredWebhook {
 interface Wanted {
   readonly url: string;
   readonly rotateSecret: boolean;
-  /** Undefined: unchanged. */
+  /** Undefined: keeps the current setting. */
   readonly checkpoints: boolean | undefined;
 }
 

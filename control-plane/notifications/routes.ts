@@ -9,7 +9,7 @@ import { deliveryRecord, listDeliveries } from './list-deliveries.ts';
 import { deleteWebhook, getWebhook, putWebhook } from './put-webhook.ts';
 import { webhookChannel } from './webhook-channel.ts';
 
-/** All channels. */
+/** Returns all channels. */
 export function channelsOf({ upstream }: Pick<Services, 'upstream'>): readonly Channel[] {
   return [webhookChannel(upstream.guard)];
 }
@@ -48,7 +48,10 @@ export function notifyRoutes(
   ];
 }
 
-/** Shows only the URL's host, because path and query often contain a secret. */
+/**
+ * A webhook as the API shows it: only the URL's host, because path and query often contain a
+ * secret.
+ */
 function webhookRecord({
   install,
   settings,

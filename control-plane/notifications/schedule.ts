@@ -30,9 +30,9 @@ interface Failed {
 }
 
 /**
- * When to retry after a failure; undefined after the last attempt. Delays have 20% jitter, so that
- * deliveries that failed together do not retry together. A receiver can ask for a longer delay, up
- * to a day.
+ * Returns when to retry after a failure, or undefined after the last attempt. Delays have 20%
+ * jitter, so that deliveries that failed together do not retry together. A receiver can ask for a
+ * longer delay, up to a day.
  */
 export function nextAttemptMs({
   attempts,
@@ -46,7 +46,10 @@ export function nextAttemptMs({
   return nowMs + Math.round(Math.max(spread, Math.min(retryAfterMs, 24 * hour)));
 }
 
-/** `Retry-After` in milliseconds: seconds or a date (RFC 9110 10.2.3); undefined for anything else. */
+/**
+ * Parses `Retry-After` (seconds or a date; RFC 9110 10.2.3) to milliseconds. Returns undefined for
+ * anything else.
+ */
 export function retryAfterMs(header: string | undefined, nowMs: number): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,9}$/.test(header.trim())) return Number(header) * second;

@@ -5,7 +5,7 @@ import { readWebhookSettings, secretsAt } from '../platform/outbound/webhook-set
 import type { Channel, SendResult } from './channel.ts';
 import { retryAfterMs } from './schedule.ts';
 
-/** A tenant's webhook in the Standard Webhooks format. */
+/** Returns a channel that sends to a tenant's webhook in the Standard Webhooks format. */
 export function webhookChannel(
   guard: Guard,
   { timeoutMs = 15_000 }: { readonly timeoutMs?: number } = {},
@@ -35,7 +35,8 @@ export function webhookChannel(
 }
 
 /**
- * Only 2xx is success. Redirects are not followed, because they indicate a misconfigured receiver.
+ * Converts a status to a result. Only 2xx is success. Redirects are not followed, because they
+ * indicate a misconfigured receiver.
  */
 function resultOf(status: number, waitMs: number | undefined): SendResult {
   if (status >= 200 && status < 300) return { outcome: 'delivered', status };

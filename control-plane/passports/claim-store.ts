@@ -36,7 +36,7 @@ export async function sweepClaims({ db, clock }: Pick<Services, 'db' | 'clock'>)
   await db.passportUse.deleteMany({ where: expired });
 }
 
-/** Whether a passport was used, without claiming it. */
+/** Returns whether a passport was used, without claiming the passport. */
 export async function lookUpUse(
   { bus, db, log }: Pick<Services, 'bus' | 'db' | 'log'>,
   tenantId: string,
@@ -53,8 +53,8 @@ export async function lookUpUse(
 }
 
 /**
- * Claims a passport in the database, in addition to the bus: returns true for exactly one caller,
- * as long as the row exists.
+ * Claims a passport in the database, in addition to the bus. As long as the row exists, returns
+ * true for only one caller.
  */
 export async function claimDurably(
   { db, clock }: Pick<Services, 'db' | 'clock'>,

@@ -12,7 +12,7 @@ import { readPresented } from './read-passport.ts';
 
 interface Examined {
   readonly errors: readonly PassportFailure[];
-  /** Claims, if the signature is valid and the passport belongs to this tenant. */
+  /** The claims, if the signature is valid and the passport belongs to this tenant. */
   readonly claims?: PassportClaims;
 }
 
@@ -21,7 +21,7 @@ export interface Examination {
   readonly audience?: string | undefined;
   /** The only agent that the passport may belong to. */
   readonly agentId?: string | undefined;
-  /** How long ago the passport may have expired. Default: 0. */
+  /** Accepts a passport that expired at most this long ago. Default: 0. */
   readonly graceMs?: number;
 }
 
@@ -52,7 +52,8 @@ export async function examinePassport(
     ...(failedApproval === undefined ? [] : [failedApproval]),
     ...(isOwn ? [] : [anothersPassport]),
   ];
-  // The caller must not read the claims of another tenant's or another agent's passport.
+  // Omits the claims of another tenant's or another agent's passport, because the caller must not
+  // read them.
   return claims.tenant_id === tenantId && isOwn ? { errors, claims } : { errors };
 }
 
@@ -63,8 +64,8 @@ const anothersPassport: PassportFailure = {
 };
 
 /**
- * Time for the expiry check: the passport's last valid moment if the passport expired within the
- * grace period, otherwise the current time.
+ * Returns the time for the expiry check: the passport's last valid moment if the passport expired
+ * within the grace period, otherwise the current time.
  */
 function withinGrace(nowMs: number, { exp }: PassportClaims, graceMs: number): number {
   const expiresMs = exp * 1000;
@@ -91,7 +92,10 @@ async function isRevoked(
   return revocations > 0 || isStopped;
 }
 
-/** A passport that is bound to an approval is valid only while the approval is valid. */
+/**
+ * Checks the approval of a passport that is bound to one: the passport is valid only while the
+ * approval is valid.
+ */
 async function approvalFailure(
   services: Services,
   tenantId: string,
@@ -128,7 +132,7 @@ async function approvalFailure(
 interface PassportReport {
   readonly valid: boolean;
   readonly errors: readonly PassportFailure[];
-  /** Claims, if the signature is valid. */
+  /** The claims, if the signature is valid. */
   readonly claims?: PassportClaims;
 }
 

@@ -27,8 +27,8 @@ interface PassportRequest {
 
 /**
  * Issues a passport with the requested terms. A registered agent gets no tool outside its
- * capabilities. For an unregistered id the passport is usable only if the agent is registered by
- * the time of the decision.
+ * capabilities. For an unregistered agent id, the passport can be used only after the agent is
+ * registered.
  */
 export async function issuePassport(
   services: Services,
@@ -56,8 +56,9 @@ export async function issuePassport(
 }
 
 /**
- * A key that is bound to an agent gets passports of that agent only. A key with the role `agent`
- * can name only its own principal as the user, because an agent must not choose whom it acts for.
+ * Throws if the caller may not issue this passport. A key that is bound to an agent gets passports
+ * for that agent only. A key with the role `agent` can name only its own principal as the user,
+ * because an agent must not choose whom it acts for.
  */
 export function assertMayIssue(caller: Caller, agentId: string, userId: string): void {
   assertOwnAgent(caller, agentId);

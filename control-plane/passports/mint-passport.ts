@@ -14,7 +14,7 @@ interface MintRequest extends Omit<PassportGrant, 'issuer' | 'nowMs'> {
   /** Principal that requested the passport. */
   readonly issuedBy: string;
   /**
-   * Principal that attests the user's presence; a renewal keeps the value of the first passport in
+   * Principal that attests the user's presence. A renewal keeps the value of the first passport in
    * its chain.
    */
   readonly attestedBy?: string | undefined;
@@ -40,7 +40,7 @@ type Alongside = (step: {
 export interface MintedPassport {
   readonly token: string;
   readonly claims: PassportClaims;
-  /** RFC 3339. */
+  /** Time in the format of RFC 3339. */
   readonly expiresAt: string;
   /** Id of the event that proves the issue. */
   readonly evidenceId: string;
@@ -153,7 +153,7 @@ function issuedData(claims: PassportClaims, issuedBy: string): JsonObject {
   };
 }
 
-/** Hash of the currently published policies, as passports carry it. */
+/** Returns the hash of the currently published policies, in the form that passports contain. */
 export async function stampedPolicyHash(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,

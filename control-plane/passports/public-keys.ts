@@ -5,14 +5,14 @@ import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
 
 /**
- * How long a retired key is still included. Allows for clock differences, and for leases signed
- * right before a rotation.
+ * How long a retired key is still included. The time allows for clock differences, and for leases
+ * signed right before a rotation.
  */
 const overlapMs = (ttlSecondsMax + 600) * 1000;
 
 /**
- * Public keys of every tenant that can have signed a valid passport, active keys first. The keys of
- * all tenants are included, because a verifier without an API key names no tenant.
+ * Returns the public keys that may have signed a passport that is still valid, active keys first.
+ * Includes the keys of all tenants, because a verifier without an API key names no tenant.
  */
 export async function passportKeySet({
   db,

@@ -13,14 +13,14 @@ interface KnownKey {
   readonly key: VerificationKey;
 }
 
-// Cache of public keys by kid; a kid's key never changes. Keyed by the database client.
+// Public keys by kid, cached for each database client. A kid's key never changes.
 const knownKeys = new WeakMap<Services['db'], Map<string, KnownKey>>();
 const knownKeysMax = 10_000;
 
 /**
- * Reads a passport that a tenant received. A passport that a different tenant issued for itself has
- * a valid signature; the calling code refuses it because of its tenant claim. If the signing key
- * does not belong to the tenant in the claims, the signature counts as invalid.
+ * Reads a passport that was presented to a tenant. If a different tenant issued the passport for
+ * itself, its signature is valid; the calling code then rejects it because of its tenant claim. If
+ * the signing key does not belong to the tenant in the claims, the signature counts as invalid.
  */
 export async function readPresented(
   services: Pick<Services, 'db' | 'guard'>,
@@ -48,11 +48,11 @@ async function findKey(
   const find = (where: { readonly tenantId?: string }) =>
     keys.findUnverified({ where: { ...where, kid, purpose: 'passport' }, take: 1 });
   const own = await find({ tenantId });
-  // The key row is verified, because a forged key row would make forged passports valid.
+  // Uses only verified rows, because a forged key row would make forged passports valid.
   const [row] = keys.valid(own.length > 0 ? own : await find({}));
   if (row === undefined) return undefined;
   const key = importPublicJwk(parsePublicJwk(row.publicJwk));
-  // The kid is computed from the key itself, so a row under a wrong kid is refused.
+  // Computes the kid from the key itself, and rejects a row that has a different kid.
   if (key.kid !== kid) return undefined;
   if (known.size >= knownKeysMax) known.clear();
   const found = { tenantId: row.tenantId, key };
@@ -60,7 +60,7 @@ async function findKey(
   return found;
 }
 
-/** The kid in a token's header. It is unverified, so use it only to find the key. */
+/** Returns the kid in a token's header. It is unverified, so use it only to find the key. */
 function claimedKid(token: string): string | undefined {
   try {
     const header: unknown = JSON.parse(

@@ -16,7 +16,8 @@ interface Revocation {
 }
 
 /**
- * Serialises renewals and revocations of one chain of passports; `rootJti` identifies the chain.
+ * Locks one chain of passports, identified by `rootJti`, so that its renewals and revocations are
+ * serialised.
  */
 export async function lockRenewals(
   tx: Transaction,
@@ -27,9 +28,10 @@ export async function lockRenewals(
 }
 
 /**
- * Revokes a jti and its renewals permanently, even if the jti was not issued here. A lease's
- * numbered jti revokes one use of the lease; the lease's own jti revokes all uses. Revoking again
- * changes nothing. A key that is bound to an agent revokes that agent's passports only.
+ * Revokes a jti and its renewals permanently, even if this installation did not issue the jti. A
+ * lease has numbered jtis: revoking one of them revokes one use, and revoking the lease's own jti
+ * revokes all uses. Revoking again changes nothing. A key that is bound to an agent revokes only
+ * that agent's passports.
  */
 export async function revokePassport(
   services: Services,
@@ -40,7 +42,7 @@ export async function revokePassport(
     const found = await notes.rows('passport').findUniqueUnverified({
       where: { tenantId_jti: { tenantId, jti: revocationId(jti) } },
     });
-    // A revocation only removes authority, so the row need not be verified.
+    // A revocation only removes authority, so the row does not have to be verified.
     const passport = found === null ? null : claimsOf(found);
     if (agentId !== undefined && passport?.agentId !== agentId) {
       throw new GatewayError('agent.mismatch');
@@ -80,7 +82,7 @@ export async function revokePassport(
   return { jti, reason: result.reason ?? undefined, revokedAt: result.revokedAt };
 }
 
-/** Other passports of the chain that are valid or can still be renewed. */
+/** Returns the other passports of the chain that are valid or can still be renewed. */
 async function renewalsOf(
   tx: Transaction,
   notes: ChangeNotes,

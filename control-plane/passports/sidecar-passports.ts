@@ -10,15 +10,15 @@ import type { Approval } from '../platform/store/generated/client.ts';
 import { passportIssuer } from './mint-passport.ts';
 
 /**
- * This file makes the two kinds of passports that the control plane issues for sidecars. All
- * claims, including jti and times, are derived from rows, so that every control plane and every
- * later version signs the same text. No signed text is stored.
+ * This file creates the two kinds of passports that the control plane issues for sidecars. All
+ * claims, including jti and times, are derived from rows. Therefore every control plane, and every
+ * later version, signs the same text, and no signed text is stored.
  */
 
 export const leaseSeconds = 300;
 const leaseSize = 10_000_000;
 
-/** Column values of a passport that is no renewal and attests no user's presence. */
+/** Column values of a passport that is not a renewal and that attests no user's presence. */
 export const neverRenewed = {
   renewedFrom: null,
   rootJti: null,
@@ -35,8 +35,8 @@ interface LeaseSource {
 }
 
 /**
- * Claims of a sidecar's lease, which allows everything that the agent is registered for. Calls
- * without a passport of their own use the lease.
+ * Builds the claims of a sidecar's lease, which allows everything that the agent is registered for.
+ * Calls without their own passport use the lease.
  */
 export function leaseClaims({
   sidecar,
@@ -86,9 +86,9 @@ type GrantSource = Pick<
 };
 
 /**
- * Claims of the passport that is bound to an approval, for the approval's tool and resource. It
- * expires with the grant, or after the maximum lifetime of a passport. Undefined if too little time
- * is left.
+ * Builds the claims of the passport that is bound to an approval, for the approval's tool and
+ * resource. The passport expires with the grant, or after the maximum lifetime of a passport.
+ * Returns undefined if too little time is left.
  */
 export function grantClaims(approval: GrantSource): PassportClaims | undefined {
   const { decidedAt, expiresAtMs, riskTier } = approval;
@@ -114,7 +114,7 @@ export function grantClaims(approval: GrantSource): PassportClaims | undefined {
   return { ...claims, jti: grantJti(approval) };
 }
 
-/** Whether a passport can name this resource: text up to a maximum length. */
+/** Returns whether a passport can name this resource: it must be text up to a maximum length. */
 function isResourceGlob(resource: string): boolean {
   return resource !== '' && resource.length <= 1024;
 }
@@ -124,8 +124,9 @@ function riskTierOf(stored: string): RiskTier {
 }
 
 /**
- * A jti in the common form (design 5: it contains the time of issue). Its random part is derived
- * from the decision's hash, so that every issuer makes the same passport for a decision.
+ * Returns the jti of a grant, in the common form (design 5: it contains the time of issue). Its
+ * random part is derived from the decision's hash, so that every issuer creates the same passport
+ * for a decision.
  */
 function grantJti({ tenantId, id, eventHash, decidedAt }: GrantSource): string {
   const bits = hash('sha256', `grant\n${tenantId}\n${id}\n${eventHash}`, 'hex');

@@ -13,10 +13,11 @@ interface PresentedPassport {
 }
 
 /**
- * When the user was last present, according to a passport that the agent presents. Undefined if the
- * passport was not issued for exactly this user; leases and grants prove no user. `atMs` is
- * undefined if nobody with permission attested the presence (docs/decisions/0222). A renewal
- * reports the time of the first passport in its chain, because agents renew without the user.
+ * Returns when the user was last present, according to a passport that the agent presents. Returns
+ * undefined if the passport was not issued for exactly this user: leases and grants prove no user.
+ * `atMs` is undefined if no principal with this permission attested the presence
+ * (docs/decisions/0222). For a renewal, returns the time of the first passport in its chain,
+ * because agents renew without the user.
  */
 export async function userPresence(
   services: Pick<Services, 'db' | 'guard'>,
@@ -31,9 +32,9 @@ export async function userPresence(
 }
 
 /**
- * Principal that attests the user's presence: the user, with their own key, or a principal with the
- * permission to attest. Undefined for any other caller, because an agent could then re-authenticate
- * its user in the user's absence.
+ * Returns the principal that attests the user's presence: the user, with their own key, or a
+ * principal with the permission to attest. Returns undefined for any other caller, because an agent
+ * could otherwise re-authenticate its user in the user's absence.
  */
 export function attestationOf(
   { principal, role, agentId, permissions }: Caller,

@@ -13,12 +13,12 @@ import { publishDraft, recordPolicyEvent } from './publish-policy.ts';
 
 interface NewPolicy {
   readonly name: string;
-  /** A definition, or its JSON text. */
+  /** A policy definition, or its JSON text. */
   readonly rules: unknown;
   readonly publish: boolean;
 }
 
-/** Stores a policy as a draft or published at once. An invalid policy is not stored. */
+/** Stores a policy as a draft, or publishes it at once. Does not store an invalid policy. */
 export async function createPolicy(
   services: Services,
   caller: Caller,
@@ -46,12 +46,15 @@ export async function createPolicy(
   return result;
 }
 
-/** The stored version starts at the definition's own version, if that is a valid number. */
+/**
+ * Returns the version of the stored policy: the definition's own version if that is a valid number,
+ * otherwise 1.
+ */
 function firstVersion(version: number): number {
   return Number.isInteger(version) && version >= 1 && version <= 1_000_000_000 ? version : 1;
 }
 
-/** Creates a draft from a published or archived policy. The original policy cannot change. */
+/** Creates a new draft from a published or archived policy, because such a policy cannot change. */
 export async function versionPolicy(
   services: Services,
   { tenantId, principal }: Caller,
@@ -111,7 +114,7 @@ export async function insertDraft(
   return row;
 }
 
-/** Highest version of this definition id so far, plus one. */
+/** Returns the highest version of this definition id so far, plus one. */
 export async function nextVersion(
   notes: ChangeNotes,
   { tenantId, definitionId }: Pick<Policy, 'tenantId' | 'definitionId'>,

@@ -5,7 +5,7 @@ import { claimsOf } from '../platform/signed-store/verified.ts';
 import { assertMayPublish, lifecycleInvalid, lockPolicy } from './policy-record.ts';
 import { archivePolicy, recordPolicyEvent } from './publish-policy.ts';
 
-/** Deletes a draft and archives a published policy. An archived policy cannot be deleted. */
+/** Deletes a draft, or archives a published policy. An archived policy cannot be deleted. */
 export async function deletePolicy(
   services: Services,
   caller: Caller,

@@ -1,14 +1,17 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 
-/** The policy version that a change was made for, as its author read it. */
+/** The version of a policy that the author of a change had read. */
 export interface ExpectedPolicy {
   readonly hash?: string | undefined;
   /** The header `If-Match` as received. */
   readonly ifMatch?: string | undefined;
 }
 
-/** The entity tag of a policy is its hash, so that exactly the reviewed content is published. */
+/**
+ * Returns the entity tag of a policy. It is the policy's hash, so that only the reviewed content is
+ * published.
+ */
 export function policyTag({ policyHash }: Pick<Policy, 'policyHash'>): string {
   return `"${policyHash}"`;
 }
@@ -28,7 +31,7 @@ export function assertExpected(
   });
 }
 
-/** Strong comparison: a weak tag matches nothing. */
+/** Compares strongly: a weak tag matches nothing. */
 function isMatched(policy: Pick<Policy, 'policyHash'>, ifMatch: string): boolean {
   const tags = ifMatch.split(',').map((tag) => tag.trim());
   return tags.includes('*') || tags.includes(policyTag(policy));

@@ -24,9 +24,9 @@ interface Installed {
 }
 
 /**
- * Stores all policies of a pack or none. Skips a policy whose definition already exists as a draft
- * or published policy. If an operator changed a policy, the pack's version becomes a draft; it
- * replaces the changed policy only if `publish` is set.
+ * Stores all policies of a pack, or none. Skips a policy whose definition already exists as a draft
+ * or a published policy. If an operator changed a policy, stores the pack's version as a draft,
+ * which replaces the changed policy only if `publish` is set.
  */
 export async function installPack(
   services: Services,

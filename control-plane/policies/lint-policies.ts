@@ -19,8 +19,8 @@ interface LintReport {
 }
 
 /**
- * Lints stored policies: all of one lifecycle, or the set that would be published if every draft
- * were published.
+ * Lints stored policies: all policies in one lifecycle state, or the set that would result if every
+ * draft were published.
  */
 export async function lintStored(
   services: Services,
@@ -71,8 +71,8 @@ async function definitionsOf(
 }
 
 /**
- * Publishing a candidate archives the published policy with its id, so the candidate replaces it
- * here.
+ * Returns the set that would result if the candidates were published: a candidate replaces the
+ * published policy with the same id.
  */
 function overlay(
   published: readonly PolicyDefinition[],
@@ -90,8 +90,8 @@ async function lint(definitions: readonly PolicyDefinition[], pause: Pause): Pro
 const textMax = 1_000;
 
 /**
- * Probable mistakes in a stored policy: lint errors and warnings about this policy alone, and tool
- * names that match no known tool. A policy with mistakes can still be stored.
+ * Returns the probable mistakes in a stored policy: lint errors and warnings about this policy
+ * alone, and tool names that match no known tool. A policy with mistakes can still be stored.
  */
 export async function policyWarnings(
   services: Services,

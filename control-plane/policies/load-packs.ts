@@ -20,7 +20,7 @@ export interface PolicyPack {
 const folder = join(import.meta.dirname, 'packs');
 let loaded: Promise<readonly PolicyPack[]> | undefined;
 
-/** All packs of the program, by name; read once. */
+/** Returns all packs of the program, sorted by name. Reads them only once. */
 export function loadPacks(): Promise<readonly PolicyPack[]> {
   loaded ??= readPacks();
   return loaded;

@@ -19,12 +19,13 @@ interface Compiled {
   readonly policies: Promise<PolicySet>;
 }
 
-// Keyed by the database client, so that two programs in one process do not share a set.
+// Compiled sets, cached for each database client, so that two programs in one process do not share
+// a set.
 const compiledSets = new WeakMap<Services['db'], Map<string, Compiled>>();
 
 /**
- * Compiles exactly these published policies, once per tenant and set. Every decision reads the
- * references, so a stale set is never used.
+ * Compiles the referenced policies, once per tenant and set. Every decision reads the references
+ * again, so a stale set is never used.
  */
 export function compiledPolicies(
   services: Pick<Services, 'db' | 'guard'>,
@@ -46,12 +47,12 @@ export function compiledPolicies(
   return policies;
 }
 
-/** The currently published policies of a tenant, compiled. */
+/** Returns the compiled set of a tenant's currently published policies. */
 export async function loadPublishedPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
 ): Promise<PolicySet> {
-  // Only references are read here. Their rows are verified when the policies are compiled.
+  // Reads only the references. Their rows are verified when the policies are compiled.
   const policies = claimedRows(services.db, 'policy');
   const rows = await policies.findClaims(['id', 'policyHash'], {
     where: { tenantId, lifecycle: 'published' },
@@ -67,8 +68,8 @@ async function compile(
   refs: PublishedRefs,
 ): Promise<PolicySet> {
   try {
-    // One forged row makes the whole set fail. If the row were left out, a policy that denies could
-    // be missing.
+    // If one row is forged, the whole set fails. If the row were left out, a policy that denies
+    // could be missing.
     const rows = await signedRows(services, 'policy').findMany({
       where: { tenantId, id: { in: refs.map(([id]) => id) } },
     });
@@ -87,7 +88,7 @@ async function compile(
 }
 
 /**
- * Throws if a verified row differs from its reference. Rows may change between two statements, and
+ * Throws if a verified row differs from its reference. Rows may change between two statements, but
  * the compiled set is cached under the references.
  */
 function assertSame(refs: PublishedRefs, rows: readonly Verified<Policy>[]): void {
@@ -98,7 +99,10 @@ function assertSame(refs: PublishedRefs, rows: readonly Verified<Policy>[]): voi
   if (changed !== undefined) throw new Error(`policy ${changed[0]} changed while it was read`);
 }
 
-/** The compiler rejects a definition that does not match its published hash. */
+/**
+ * Parses a published policy. The compiler later rejects a definition that does not match its
+ * published hash.
+ */
 function* readPublished(
   id: number,
   hash: string,

@@ -11,7 +11,9 @@ import type { Unverified } from '../platform/signed-store/verified.ts';
 import type { Policy } from '../platform/store/generated/client.ts';
 import { readTextColumn } from '../platform/store/read-column.ts';
 
-/** A damaged definition is shown as stored, so that an operator sees what to replace. */
+/**
+ * Accepts a damaged definition and shows it as stored, so that an operator sees what to replace.
+ */
 const jsonForm = z.custom<JsonObject>(isJsonObject);
 
 /** A stored policy as the API shows it. */
@@ -34,7 +36,7 @@ export function policyRecord(row: Policy): PolicyRecord {
   };
 }
 
-/** Publishing a policy and archiving a published policy need a separate permission. */
+/** Throws if the caller lacks the permission to publish a policy or to archive a published one. */
 export function assertMayPublish({ permissions }: Caller): void {
   if (permissions.has('policy.publish')) return;
   throw new GatewayError('auth.insufficient_permission', {
@@ -71,7 +73,7 @@ export function storedDefinition(text: string): PolicyDefinition {
   return finish(storedDefinitionInSteps(text));
 }
 
-/** Like `storedDefinition`, one rule per step. */
+/** Like `storedDefinition`, but parses one rule per step. */
 export function* storedDefinitionInSteps(text: string): Steps<PolicyDefinition> {
   try {
     return yield* parsePolicyInSteps(text);

@@ -9,8 +9,8 @@ interface Publication {
 }
 
 /**
- * Publishes a draft in the caller's transaction. Archives the published policy with the same
- * definition id first, so that at most one is published.
+ * Publishes a draft in the caller's transaction. First archives the published policy with the same
+ * definition id, so that at most one of them is published.
  */
 export async function publishDraft(
   tx: Transaction,
@@ -43,7 +43,7 @@ export async function archivePolicy(
   { principal, now }: Publication,
 ): Promise<void> {
   const changes = { lifecycle: 'archived', archivedAt: now, updatedAt: now };
-  // A row that fails its integrity check is archived as it is and is not signed again.
+  // If the row fails its integrity check, it is archived as it is and not signed again.
   const retiring = { changes, forged: 'keep' } as const;
   const published = { lifecycle: 'published' };
   const archived = await notes.rows('policy').retire(row, published, retiring);
@@ -52,7 +52,7 @@ export async function archivePolicy(
   await recordPolicyEvent(notes, 'policy.archived', archived, principal);
 }
 
-/** Records the event of a change to a policy. */
+/** Records an event about a change to a policy. */
 export async function recordPolicyEvent(
   notes: ChangeNotes,
   type: `policy.${string}`,

@@ -13,16 +13,16 @@ import { publishDraft, recordPolicyEvent } from './publish-policy.ts';
 
 interface PolicyChange {
   readonly name?: string | undefined;
-  /** A definition, or its JSON text. */
+  /** A policy definition, or its JSON text. */
   readonly rules?: unknown;
   readonly lifecycle?: PolicyLifecycle | undefined;
-  /** Version that the caller read: hash of the definition, and `If-Match` (RFC 9110, 13.1.1). */
+  /** The version that the caller read: the definition's hash, or `If-Match` (RFC 9110, 13.1.1). */
   readonly expected?: ExpectedPolicy | undefined;
 }
 
 /**
- * Changes a draft, publishes it, or both in that order in one transaction. Published and archived
- * policies are immutable.
+ * Changes a draft, publishes it, or does both in this order in one transaction. Published and
+ * archived policies cannot change.
  */
 export async function updatePolicy(
   services: Services,

@@ -6,7 +6,8 @@ import { findEvent } from '../ledger/reading/find-event.ts';
 import type { Caller } from '../platform/access/caller.ts';
 
 /**
- * Erases the salt and arguments of one event. A repeated erasure returns the time of the first one.
+ * Erases the salt and the arguments of one event. Erasing them again returns the time of the first
+ * erasure.
  */
 export async function eraseEventArguments(
   services: Services,

@@ -7,7 +7,7 @@ import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { putUser } from '../users/put-user.ts';
 
-/** Maximum salts per transaction, and transactions per request. */
+/** Maximum number of salts per transaction, and of transactions per request. */
 const batchMax = 5_000;
 const batchesMax = 40;
 
@@ -17,7 +17,10 @@ interface Erasure {
   readonly reason?: string | undefined;
 }
 
-/** Erases salts and stored arguments of all calls for a user or by an agent, in bounded steps. */
+/**
+ * Erases the salts and stored arguments of all calls for a user or by an agent. If one request
+ * cannot erase all of them, it reports `complete: false`.
+ */
 export async function erasePersonalData(
   services: Services,
   caller: Caller,
@@ -95,7 +98,7 @@ async function eraseSalts(
          limit ${batchMax})`;
 }
 
-/** Erases the data that deciders were shown, for closed approval requests. */
+/** Erases the data that deciders were shown in approval requests that are closed now. */
 async function eraseShown(
   services: Services,
   { tenantId, principal }: Caller,
@@ -126,10 +129,10 @@ async function eraseShown(
   return result;
 }
 
-/** Erases the address and keeps the role, because decisions depend on it. */
+/** Erases the user's address. Keeps the role, because decisions depend on it. */
 async function eraseAddress(services: Services, caller: Caller, id: string): Promise<void> {
   const where = { tenantId_id: { tenantId: caller.tenantId, id } };
-  // The changed row gets a new signature, so its role must be verified first.
+  // Changing the row signs it again, so its role must be verified first.
   const user = await signedRows(services, 'directory_user').findUnique({ where });
   if (user === null || user.email === null) return;
   await putUser(services, caller, { id, fields: { role: user.role } });

@@ -10,7 +10,7 @@ import { readTextColumn } from '../platform/store/read-column.ts';
 
 const keptForm = z.custom<JsonObject>(isJsonObject);
 
-/** Stored arguments of an event, and whether they match the event's digest. */
+/** Returns the stored arguments of an event, and whether they match the event's digest. */
 export async function readEventArguments(
   { db, pool, vault }: Pick<Services, 'db' | 'pool' | 'vault'>,
   tenantId: string,

@@ -15,10 +15,10 @@ interface Audit {
 }
 
 /**
- * Compares the bus with the database. A section that is missing or differs from the published text
- * gets a version above the one on the bus, which repairs a flushed Redis, tampering and a
- * rolled-back database. The database is read first, so that a concurrent change is at most
- * published twice.
+ * Compares the bus with the database. If a section is missing on the bus or differs from the
+ * published text, raises its version above the one on the bus, so that it is published again. This
+ * repairs a flushed Redis, tampering, and a rolled-back database. Reads the database first, so that
+ * a concurrent change is published at most twice.
  */
 export async function auditBus({ db, bus, log }: Deps, audit: Audit): Promise<void> {
   const { tenantId, sidecarIds, keys } = audit;

@@ -28,7 +28,7 @@ import type { StoredTool } from '../records/tool-record.ts';
 import { tenantCredentialsVersion } from '../sidecars/credentials-version.ts';
 
 export interface BuildContext {
-  /** A transaction with a single snapshot, so that the versions match the data. */
+  /** A transaction that reads from a single snapshot, so that the versions match the data. */
   readonly tx: Transaction;
   readonly tenantId: string;
   readonly nowMs: number;
@@ -39,12 +39,12 @@ export interface BuildContext {
 const killSwitchKinds = ['block_tool', 'block_agent', 'force_mode'] as const;
 
 /**
- * A revocation of a passport with unknown expiry is kept longer than the maximum lifetime of a
- * passport.
+ * How long a revocation is kept if the passport's expiry is unknown: longer than the maximum
+ * lifetime of a passport.
  */
 const unknownExpiryMs = 25 * 3_600_000;
 
-/** Reads each section from the database. Throws if a stored row cannot be trusted. */
+/** Builds each section from the database. Throws if a stored row cannot be trusted. */
 export const builders: {
   readonly [Name in keyof SectionBodies]: (context: BuildContext) => Promise<SectionBodies[Name]>;
 } = {
@@ -57,7 +57,7 @@ export const builders: {
       name,
       mode: oneOf(modes, mode, 'tenant.mode'),
       credentialsVersion: await tenantCredentialsVersion(tx, tenantId),
-      // The field is left out if nothing is stored, because older sidecars reject unknown fields.
+      // Omits the field if nothing is stored, because older sidecars reject unknown fields.
       ...(evidence === undefined ? {} : { evidence }),
     };
   },
@@ -89,8 +89,8 @@ export const builders: {
   },
 
   async agents({ tx, tenantId, guard }) {
-    // Leaving out a forged agent or user denies access: unknown agents are refused, unknown users
-    // have no role.
+    // Omits forged agents and users, which denies access: unknown agents are refused, and unknown
+    // users have no role.
     const agents = await signedRows({ db: tx, guard }, 'agent').findValid({
       where: { tenantId, disabledAt: null },
       orderBy: { id: 'asc' },
@@ -113,7 +113,7 @@ export const builders: {
   async bindings({ tx, tenantId, vault, guard }) {
     const rows = await tx.binding.findMany({ where: { tenantId }, orderBy: { name: 'asc' } });
     const bindings = rows.map((row) => {
-      // Throws for a forged binding, because leaving it out would make its host unbound and
+      // Throws for a forged binding. If the binding were left out, its host would be unbound and
       // reachable.
       const binding = bindingOf(row, vault);
       if (binding === undefined) throw guard.forged(bindingForgery(row));
@@ -170,7 +170,7 @@ export const builders: {
       where: {
         tenantId,
         purpose: 'passport',
-        // A retired key stays until every passport that it signed has expired.
+        // Includes a retired key until every passport that it signed has expired.
         OR: [{ state: 'active' }, { retiredAt: { gt: new Date(nowMs - unknownExpiryMs) } }],
       },
       orderBy: [{ state: 'asc' }, { createdAt: 'desc' }],
@@ -197,8 +197,8 @@ const toolJson = Prisma.raw(signedJson('tool', 't', ["'approvedManifest', v.mani
 
 function publishedTool(stored: Unverified<StoredTool>, guard: RowGuard): PublishedTool {
   const row = validRow(guard, 'tool', stored);
-  // A forged row is published as a stopped tool. If it were left out, the tool would be
-  // unregistered, which policies may allow.
+  // Publishes a forged row as a stopped tool. If it were left out, the tool would be unregistered,
+  // and policies may allow unregistered tools.
   if (row === undefined) return stoppedTool(claimsOf(stored));
   const { name, approvedHash, approvedManifest: text } = row;
   if (approvedHash !== null && text === null)
@@ -225,7 +225,7 @@ function stoppedTool({ name, manifestHash }: StoredTool): PublishedTool {
   return { name, manifestHash, approvalStatus: 'reapproval_required', riskTier: 'critical' };
 }
 
-/** Leaves out fields that are null in the database. */
+/** Returns the fields that are not null. */
 function given<Fields extends Readonly<Record<string, string | null>>>(
   fields: Fields,
 ): { [Name in keyof Fields]?: string } {

@@ -29,13 +29,15 @@ const nothing: SidecarSectionBody = { approvals: [], credentialsVersion: 0 };
 interface BuiltSidecarSection {
   readonly body: SidecarSectionBody;
   /**
-   * True if the passport of a granted approval is not issued yet. The section must then not be
-   * published.
+   * True if the passport of a granted approval has not been issued yet. The section must then not
+   * be published.
    */
   readonly lacksGrants: boolean;
 }
 
-/** Builds the section that one sidecar reads. A revoked or unknown sidecar gets an empty one. */
+/**
+ * Builds the section that one sidecar reads. The section of a revoked or unknown sidecar is empty.
+ */
 export async function buildSidecarSection(
   context: SidecarContext,
   sidecarId: string,
@@ -66,7 +68,8 @@ async function buildLease(
     where: { tenantId, id, disabledAt: null },
   });
   if (agent === undefined) return undefined;
-  // The lease only names these hashes. The section of policies is built from verified rows.
+  // Reads unverified rows: the lease only names these hashes. The section of policies is built from
+  // verified rows.
   const published = await claimedRows(tx, 'policy').findClaims(['policyHash'], {
     where: { tenantId, lifecycle: 'published' },
   });
@@ -96,13 +99,17 @@ async function buildApprovals(
       : await passports.findUnverified({ where: { tenantId, jti: { in: jtis } } });
   const grants = passports.valid(rows).filter(({ kind }) => kind === 'grant');
   const issued = new Set(grants.map(({ jti }) => jti));
-  // A forged row is not issued again; its approval waits and does not block others.
+  // A passport with a forged row is not issued again: its approval waits, but does not block
+  // others.
   const known = new Set(rows.map((row) => claimsOf(row).jti));
   const approvals = proven.map((one) => deliver(one, { ...context, issued }));
   return { approvals, lacksGrants: jtis.some((jti) => !known.has(jti)) };
 }
 
-/** One approval with unreadable arguments must not block the others or the lease. */
+/**
+ * Returns an approval as the sidecar receives it. If its arguments cannot be read, omits its grant,
+ * because one approval must not block the others or the lease.
+ */
 function deliver(
   proven: ProvenApproval,
   granting: SidecarContext & { readonly issued: ReadonlySet<string> },

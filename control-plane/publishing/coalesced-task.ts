@@ -28,14 +28,14 @@ export class CoalescedTask {
     return this.#next;
   }
 
-  /** Starts no further run; resolves when the current one ends. */
+  /** Starts no further run. Resolves when the current run ends. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#running;
   }
 }
 
-/** Runs `work` for every item, eight at a time. */
+/** Runs `work` for every item, for at most eight items at a time. */
 export async function forEachConcurrently<Item>(
   items: Iterable<Item>,
   work: (item: Item) => Promise<void>,

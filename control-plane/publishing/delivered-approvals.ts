@@ -22,7 +22,7 @@ interface Delivery {
   readonly guard: RowGuard;
   readonly tenantId: string;
   readonly sidecarId: string;
-  /** Agent whose standing grants and denials are also read; undefined: neither is read. */
+  /** Agent whose standing grants and denials are read, too; undefined: neither is read. */
   readonly agentId?: string | undefined;
   readonly nowMs: number;
 }
@@ -33,11 +33,13 @@ export interface ProvenApproval {
   readonly proof: ApprovalProof | undefined;
 }
 
-/** Approvals that a sidecar waits for or may use: open, or decided recently. */
+/**
+ * Returns the approvals that a sidecar waits for or may use: open ones, and recently decided ones.
+ */
 export async function readApprovals(delivery: Delivery): Promise<readonly ProvenApproval[]> {
   const { tx, guard, tenantId, sidecarId, agentId, nowMs } = delivery;
   const since = new Date(nowMs - deliveredMs);
-  // Leaves out rows that fail their integrity check; the sidecar asks again.
+  // Omits rows that fail their integrity check; the sidecar then asks again.
   const approvals = await signedRows({ db: tx, guard }, 'approval').findValid({
     where: {
       tenantId,
@@ -96,8 +98,8 @@ function proofOf(
 }
 
 /**
- * Claims of the passport for the grant that an approval proves; undefined if there is no usable
- * grant.
+ * Returns the claims of the passport for the grant that an approval proves, or undefined if there
+ * is no usable grant.
  */
 export function grantOf(
   { approval, proof }: ProvenApproval,
@@ -122,7 +124,10 @@ interface Granting {
   readonly issued: ReadonlySet<string>;
 }
 
-/** An approval as its sidecar receives it. Its effect comes from the ledger, not from the row. */
+/**
+ * Converts an approval to the form that its sidecar receives. Its effect comes from the ledger, not
+ * from the row.
+ */
 export function deliveredApproval(proven: ProvenApproval, granting: Granting): DeliveredApproval {
   const { approval, proof } = proven;
   const { id, actionDigest } = approval;
@@ -150,7 +155,7 @@ export function deliveredApproval(proven: ProvenApproval, granting: Granting): D
   };
 }
 
-/** Publishes only the comment to the agent, and no other text that a human wrote. */
+/** Returns the comment to the agent. No other text that a human wrote is published. */
 function commentOf({ status, agentComment }: Approval): { readonly comment?: string } {
   const isTold = status === 'denied' || status === 'context_requested';
   return isTold && agentComment !== null ? { comment: agentComment } : {};

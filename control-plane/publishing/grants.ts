@@ -15,8 +15,8 @@ type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<L
 
 /**
  * Issues the missing passports of a sidecar's grants. The row, its event and the section version
- * commit together. The claims are derived from the decision alone. If several control planes issue
- * the same passport, one inserts its row and the others find this row.
+ * commit together. The claims are derived only from the decision, so if several control planes
+ * issue the same passport, one of them inserts its row and the others find this row.
  */
 export async function issueGrants(
   { db, clock, guard, ledger }: Deps,

@@ -19,16 +19,16 @@ const triesMax = 3;
 interface Beat {
   readonly tenantId: string;
   readonly keys: SyncKeys;
-  /** Minimum time since the last heartbeat of any process. */
+  /** Minimum time that must have passed since the last heartbeat of any process. */
   readonly notWithinMs: number;
   /** Publishes pending sections. */
   readonly publishPending: () => Promise<void>;
 }
 
 /**
- * Signs and publishes the statement that exactly the sections in the database are current. Signs
- * nothing while a committed change is not on the bus, so a heartbeat never hides a withheld change.
- * Resolves to false if another process published a heartbeat recently.
+ * Signs and publishes a statement that the sections in the database, and no others, are current.
+ * Signs nothing while a committed change is missing on the bus, so a heartbeat never hides a
+ * withheld change. Returns false if another process published a heartbeat recently.
  */
 export async function beat(deps: Deps, { tenantId, keys, ...options }: Beat): Promise<boolean> {
   for (let tries = 0; tries < triesMax; tries++) {
@@ -49,7 +49,9 @@ export async function beat(deps: Deps, { tenantId, keys, ...options }: Beat): Pr
   throw new Error('sections keep changing faster than they are published');
 }
 
-/** Version and digest of each section; undefined if a section is not on the bus yet. */
+/**
+ * Returns the version and digest of each section, or undefined if a section is not on the bus yet.
+ */
 function publishedSections({ sections }: HeartbeatClaim): Heartbeat['sections'] | undefined {
   const named: Record<string, { version: number; digest: string }> = {};
   for (const { name, version, publishedVersion, digest } of sections) {

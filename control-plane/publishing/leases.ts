@@ -16,7 +16,7 @@ import { agentRowId } from '../records/agent-row-id.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'> & { readonly ledger: Pick<Ledger, 'record'> };
 
-/** Maximum leases per minute for a sidecar that asks for them. */
+/** Maximum number of leases that a sidecar gets per minute if it asks for them. */
 const askedPerMinuteMax = 10;
 
 interface SidecarRef {
@@ -30,7 +30,7 @@ interface Reading {
   readonly guard: RowGuard;
 }
 
-/** The lease in use by a sidecar: the latest issued one, if it is valid. */
+/** Returns the lease that a sidecar uses: the latest issued one, if it is valid. */
 export async function currentLease(
   reading: Reading,
   whose: SidecarRef,
@@ -49,7 +49,7 @@ async function validLeases(
   });
 }
 
-/** Ids of the sidecars whose lease is missing or past half of its lifetime. */
+/** Returns the sidecars whose lease is missing or past half of its lifetime. */
 export async function withoutLease(
   services: Pick<Services, 'db' | 'guard'>,
   sidecars: readonly LiveSidecar[],
@@ -57,7 +57,7 @@ export async function withoutLease(
 ): Promise<readonly LiveSidecar[]> {
   if (sidecars.length === 0) return [];
   const halfLater = new Date(nowMs + (leaseSeconds / 2) * 1000);
-  // A forged lease does not count, because its sidecar would be left without a lease.
+  // Ignores forged leases, because a sidecar with a forged lease needs a valid one.
   const verified = await signedRows(services, 'passport').findValid({
     where: { kind: 'lease', expiresAt: { gt: halfLater } },
   });
@@ -67,8 +67,8 @@ export async function withoutLease(
 
 /**
  * Issues a lease and bumps the sidecar's section, in one transaction. If several control planes try
- * at once, one succeeds. `asked`: the sidecar asked because it has no usable lease; such leases are
- * limited per minute.
+ * at once, only one succeeds. `asked`: the sidecar asked because it has no usable lease; the number
+ * of such leases per minute is limited.
  */
 export async function renewLease(
   { db, clock, guard, ledger }: Deps,
@@ -86,10 +86,10 @@ export async function renewLease(
     if (row === undefined) return false;
     const nowMs = clock.now();
     const leases = await validLeases({ tx, guard }, { tenantId, sidecarId, nowMs });
-    // Uses the verified row instead of the earlier read.
+    // Uses `row`, which was verified in this transaction, instead of what was read earlier.
     if (!isDue(leases, { asked, nowMs }) || !(await isAgentEnabled(tx, guard, row))) return false;
-    // The time is later than that of the previous lease even if the clock is behind, because the
-    // sidecar uses the latest lease.
+    // The time is always later than that of the previous lease, even if the clock is behind,
+    // because the sidecar uses the latest lease.
     const issuedAtMs = Math.max(nowMs, (leases[0]?.issuedAt.getTime() ?? 0) + 1);
     await issue({ tx, guard, ledger, clock }, row, issuedAtMs);
     await bumpSections(tx, tenantId, [sidecarSection(sidecarId)]);

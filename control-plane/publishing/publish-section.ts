@@ -3,13 +3,13 @@ import type { VerificationKeys } from '../../shared/crypto/signing-key.ts';
 import type { SectionName } from '../../shared/sync/sections.ts';
 import { isTenantSection, openSection, sectionDigest } from '../../shared/sync/signed-section.ts';
 
-/** A sidecar's own section expires if its lease is not renewed for this long. */
+/** A sidecar's own section expires if the sidecar's lease is not renewed for this long. */
 const ownSectionTtlMs = 3_600_000;
 const triesMax = 5;
 
 interface Publication {
   readonly bus: Bus;
-  /** The active key of purpose `sync`, which must have signed every text on the bus. */
+  /** The active `sync` key, which must have signed every text on the bus. */
   readonly keys: VerificationKeys;
   readonly tenantId: string;
   readonly name: SectionName;
@@ -23,9 +23,10 @@ interface OnBus {
 }
 
 /**
- * Puts a section on the bus unless the bus has the same or a later version, and returns the version
- * that the bus then has. Each try replaces exactly the text that was compared, so the highest
- * version wins among several publishers. A text that is not validly signed is overwritten.
+ * Puts a section on the bus unless the bus has the same or a later version. Returns the version
+ * that the bus then has. A try replaces only the text with which it compared the section, so the
+ * highest version wins if several publishers compete. A text without a valid signature is
+ * overwritten.
  */
 export async function publishSection(publication: Publication): Promise<OnBus> {
   const { bus, keys, tenantId, name, version, token } = publication;

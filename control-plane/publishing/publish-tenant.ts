@@ -47,15 +47,18 @@ const triesMax = 3;
 const sidecarsAtOnce = 4;
 const batchesMin = 10;
 
-/** Id of the sidecar that a section belongs to; undefined for sections of all sidecars. */
+/**
+ * Returns the id of the sidecar to which a section belongs, or undefined if the section is for all
+ * sidecars.
+ */
 export function sidecarIdOf(name: string): string | undefined {
   return name.startsWith(ownPrefix) ? name.slice(ownPrefix.length) : undefined;
 }
 
 /**
- * Publishes a tenant's pending sections. Sections for all sidecars come first and are checked again
- * between batches of sidecars' own sections, so that a kill switch does not wait for leases.
- * Rejects at the end if a section could not be built.
+ * Publishes a tenant's pending sections. Sections for all sidecars come first. Between batches of
+ * sidecars' own sections, the former are checked again, so that a kill switch does not wait for
+ * leases. Rejects at the end if a section could not be built.
  */
 export async function publishPendingSections(
   deps: Deps,
@@ -63,7 +66,7 @@ export async function publishPendingSections(
   keys: SyncKeys,
 ): Promise<void> {
   const failures = new Map<string, unknown>();
-  // The number of batches is bounded, because heartbeats must continue even if changes never end.
+  // The number of batches is limited, because heartbeats must continue even if changes never end.
   let batchesLeft = batchesMin;
   for (let batch = 0; batch < batchesLeft; batch++) {
     const pending = (await pendingSections(deps.db, tenantId)).get(tenantId) ?? [];
@@ -82,7 +85,7 @@ function nextBatch(pending: readonly string[]): readonly string[] {
   return ofTenant.length > 0 ? ofTenant : pending.slice(0, sidecarsAtOnce);
 }
 
-/** Publishes the named sections; returns those that failed, with the error. */
+/** Publishes the named sections. Returns those that failed, each with its error. */
 async function publishTenant(deps: Deps, work: Work): Promise<ReadonlyMap<string, unknown>> {
   const { built, failures } = await buildWithGrants(deps, work);
   const done = new Set<string>();
@@ -97,8 +100,9 @@ async function publishTenant(deps: Deps, work: Work): Promise<ReadonlyMap<string
 }
 
 /**
- * Issues missing grants and builds the section again, because a section that lacks grants is never
- * published. If another decision arrives meanwhile, the section stays pending.
+ * Builds sections. If a section lacks grants, issues the grants and builds the section again,
+ * because it must not be published without them. If another decision arrives meanwhile, the section
+ * stays pending.
  */
 async function buildWithGrants(deps: Deps, work: Work): Promise<Buildings> {
   const { tenantId } = work;
@@ -130,7 +134,7 @@ async function publish(
   });
   await markPublished(db, tenantId, { name, ...onBus });
   if (onBus.version > version) {
-    // A later version is on the bus: another process published it, or the database was rolled back.
+    // The bus has a later version: another process published it, or the database was rolled back.
     await bumpBeyond(db, tenantId, { name, from: version, above: onBus.version });
   }
 }
@@ -164,8 +168,8 @@ async function buildSections(deps: Deps, work: Work): Promise<Buildings> {
 }
 
 /**
- * Uses the same snapshot as the section. Otherwise, a binding that was just deleted outside the API
- * could be published as removed before a sweep detects the deletion.
+ * Returns whether a row is missing. Uses the same snapshot as the section: otherwise, if a binding
+ * was just deleted outside the API, its removal could be published before a sweep detects it.
  */
 async function isRowMissing(tx: Transaction, deps: Deps, tenantId: string): Promise<boolean> {
   const { clock, guard, vault } = deps;

@@ -19,20 +19,20 @@ import { publishPendingSections, sidecarIdOf } from './publish-tenant.ts';
 export interface PublisherDeps
   extends Pick<Services, 'db' | 'bus' | 'clock' | 'log' | 'vault' | 'guard' | 'signingKeys'> {
   readonly ledger: Pick<Ledger, 'record'>;
-  /** Interval of rounds and heartbeats. Default: one second. */
+  /** Interval between rounds, and between heartbeats. Default: one second. */
   readonly roundMs?: number | undefined;
-  /** Interval of comparing the bus with the database. */
+  /** Interval between two comparisons of the bus with the database. */
   readonly auditMs?: number | undefined;
 }
 
 export interface RunningPublisher extends ChangePublisher {
-  /** Runs one round after the current one; resolves when it ends. Never rejects. */
+  /** Runs one round after the current one, and resolves when it ends. Never rejects. */
   round(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Starts this process's publisher. Every process runs a publisher for all pending sections;
+ * Starts this process's publisher. The publisher of every process handles all pending sections;
  * compare-and-set on the bus resolves conflicts.
  */
 export function createPublisher(deps: PublisherDeps): RunningPublisher {
@@ -53,7 +53,7 @@ class PublisherLoop implements RunningPublisher {
   readonly #asked = new Set<string>();
   readonly #failing = new Set<string>();
   #allAudited = false;
-  /** Publishing of changes is separate from rounds, so that a change never waits for leases. */
+  /** Changes are published separately from rounds, so that a change never waits for leases. */
   readonly #pendingPublication = new CoalescedTask(() => this.#publishAllPending());
   readonly #rounds = new CoalescedTask(() => this.#round());
   #timer: NodeJS.Timeout | undefined;
@@ -99,7 +99,7 @@ class PublisherLoop implements RunningPublisher {
       await forEachConcurrently(pending, ([tenantId, names]) =>
         this.#attempt(`tenant ${tenantId}`, async () => {
           await publishPendingSections(this.#deps, tenantId, await syncKeys(signingKeys, tenantId));
-          // A newly enrolled sidecar waits for its first lease.
+          // Starts a round, because a newly enrolled sidecar waits for its first lease.
           if (names.some((name) => this.#isNew(tenantId, name))) void this.round();
         }),
       );
@@ -133,8 +133,8 @@ class PublisherLoop implements RunningPublisher {
   }
 
   /**
-   * Tenants of this round: tenants with changes, tenants with live sidecars and a due heartbeat,
-   * and tenants that were not audited yet.
+   * Returns the tenants of this round: those with changes, those with live sidecars and a due
+   * heartbeat, and those that were not audited yet.
    */
   async #tenantsDue(): Promise<readonly string[]> {
     const { db, clock } = this.#deps;
@@ -152,7 +152,7 @@ class PublisherLoop implements RunningPublisher {
   #listen(tenantId: string): void {
     if (this.#topics.has(tenantId)) return;
     const topic = this.#deps.bus.subscribe(tenantTopic(tenantId, leaseTopic), (sidecarId) => {
-      // Anybody with access to the bus can ask, so only known live sidecars start a round.
+      // Anyone with access to the bus can ask, so only known live sidecars start a round.
       if (this.#live.get(tenantId)?.has(sidecarId) !== true) return;
       this.#asked.add(`${tenantId} ${sidecarId}`);
       void this.round();
@@ -162,7 +162,7 @@ class PublisherLoop implements RunningPublisher {
 
   async #renewLeases(live: readonly LiveSidecar[]): Promise<void> {
     const asking = live.filter(({ tenantId, id }) => this.#asked.has(`${tenantId} ${id}`));
-    // A sidecar that still needs a lease asks again.
+    // Forgets these requests: a sidecar that still needs a lease asks again.
     this.#asked.clear();
     const due = await withoutLease(this.#deps, live, this.#deps.clock.now());
     await forEachConcurrently(new Set([...asking, ...due]), (sidecar) =>
@@ -191,7 +191,7 @@ class PublisherLoop implements RunningPublisher {
     const live = this.#live.get(tenantId) ?? new Set();
     const nowMs = clock.monotonic();
     const due = nowMs - (this.#auditedAtMs.get(tenantId) ?? -Infinity) >= this.#auditMs;
-    // A missing heartbeat means that the bus was flushed.
+    // If the heartbeat is missing on the bus, the bus was flushed.
     if (!due && (live.size === 0 || (await bus.read(tenantId, heartbeatSection)) !== undefined)) {
       return;
     }
@@ -200,8 +200,7 @@ class PublisherLoop implements RunningPublisher {
   }
 
   /**
-   * Runs work whose failure must not affect other tenants. Logs a failure when it begins, not on
-   * every try.
+   * Runs work whose failure must not affect other tenants. Logs only the first failure of a series.
    */
   async #attempt(what: string, work: () => Promise<void>): Promise<void> {
     try {

@@ -6,7 +6,10 @@ import type { Agent } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { agentRowId } from './agent-row-id.ts';
 
-/** The registered agent, or undefined; throws `agent.load_failed` if it cannot be read. */
+/**
+ * Returns the registered agent, or undefined if there is none. Throws `agent.load_failed` if it
+ * cannot be read.
+ */
 export async function findAgent(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -38,8 +41,9 @@ export function assertEnabled({ disabledAt }: Verified<Agent>): void {
 }
 
 /**
- * Throws if the agent is disabled. Locks the agent until the transaction ends, so that disabling it
- * later also revokes everything that this transaction issues. Ignores an unregistered id.
+ * Throws if the agent is disabled. Locks the agent until the transaction ends: if the agent is
+ * disabled later, everything that this transaction issues is then also revoked. Ignores an
+ * unregistered id.
  */
 export async function lockEnabledAgent(
   tx: Transaction,

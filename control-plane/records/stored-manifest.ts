@@ -27,8 +27,8 @@ const members = z.looseObject({
   sensitiveDataExposure: text,
 });
 /**
- * Returns the value itself instead of a parsed copy, because the hash of the whole value is
- * compared.
+ * The schema returns the value itself instead of a parsed copy, because the hash of the whole value
+ * is compared.
  */
 const storedForm = z.custom<NormalisedManifest>((value) => members.safeParse(value).success);
 
@@ -37,8 +37,8 @@ export function readManifest(stored: string): NormalisedManifest {
 }
 
 /**
- * Parses the manifest of a stored version if its text matches the hash. A human approved this hash,
- * and the signature of the tool's row covers it.
+ * Parses the manifest of a stored version. Throws if its text does not match the hash. A human
+ * approved this hash, and the signature of the tool's row covers it.
  */
 export function manifestOf(hash: string, stored: string): NormalisedManifest {
   const manifest = readManifest(stored);

@@ -6,15 +6,19 @@ import { manifestOf } from './stored-manifest.ts';
 
 /** Columns of a registered tool and its approved manifest. */
 export type StoredTool = SignedRow<'tool'> & {
-  /** JSON text. */
+  /** The approved manifest as JSON text. */
   readonly approvedManifest: string | null;
 };
 
-// Cached by manifest hash, because parsing the manifest takes longer than deciding.
+// Argument validators, cached by manifest hash, because parsing a manifest takes longer than
+// deciding.
 const validators = new Map<string, ArgsValidator | undefined>();
 const validatorsMax = 2_000;
 
-/** A registered tool for decisions. An unreadable value counts as the most restrictive one. */
+/**
+ * A registered tool in the form that decisions use. A value that cannot be read counts as the most
+ * restrictive one.
+ */
 export function toolRecord(row: StoredTool): ToolRecord {
   return {
     name: row.name,

@@ -52,7 +52,7 @@ const described: Readonly<Record<keyof Waiting, readonly [name: string, help: st
 const cacheMs = 5_000;
 const patienceMs = 2_000;
 
-/** Gauges of the control plane's stored state and queues, over all tenants. */
+/** Creates gauges for the control plane's stored state and queues, in total for all tenants. */
 export function createStateMetrics(
   registry: Registry,
   services: Pick<Services, 'pool' | 'bus' | 'clock' | 'ledger'>,
@@ -76,7 +76,7 @@ export function createStateMetrics(
     async () => services.ledger.unstoredCount,
   );
   for (const [column, [name, help]] of Object.entries(described)) {
-    // NaN while the database is unavailable, so that no alert fires or resolves.
+    // The value is NaN while the database is unavailable, so that no alert fires or resolves.
     gauge(registry, { name, help }, async () => (await state())?.[column as keyof Waiting] ?? NaN);
   }
   new Gauge({
@@ -87,7 +87,10 @@ export function createStateMetrics(
   }).set({ version, node: process.version }, 1);
 }
 
-/** One query for all gauges, at most every few seconds, whatever the number of scrapers. */
+/**
+ * Runs one query for all gauges, at most once every few seconds, independent of the number of
+ * scrapers.
+ */
 function cached({ pool, clock }: Pick<Services, 'pool' | 'clock'>) {
   let asked: Promise<Waiting | undefined> | undefined;
   let askedAtMs = Number.NEGATIVE_INFINITY;
@@ -126,7 +129,7 @@ const question = `
                    FILTER (WHERE verified_at > 'epoch')), 0)::float8 AS verification_age
             FROM evidence_verification) v`;
 
-/** Undefined if the query fails or takes longer than a scrape may wait. */
+/** Returns undefined if the query fails or takes longer than a scrape may wait. */
 async function within<Value>(asked: Promise<Value>): Promise<Value | undefined> {
   const patience = new AbortController();
   const { signal } = patience;

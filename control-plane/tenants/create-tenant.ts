@@ -8,7 +8,9 @@ import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import { transaction } from '../platform/store/transaction.ts';
 
-/** Creates the tenants of development keys, so that a first start needs no further step. */
+/**
+ * Creates the tenants that the development keys name, so that a first start needs no further step.
+ */
 export async function ensureDevelopmentTenants({
   db,
   config,
@@ -27,7 +29,7 @@ function developmentTenants(config: Config): ReadonlySet<string> {
 }
 
 /**
- * Creates a tenant and its first owner key, which no other key created. The key is returned once.
+ * Creates a tenant and its first owner key, which has no creator. Only this call returns the key.
  */
 export async function createTenant(
   services: Services,
@@ -60,7 +62,9 @@ export async function createTenant(
 
 const tenantForm = /^[0-9a-z][0-9a-z_-]{0,62}$/;
 
-/** A tenant's id is its name in lower case; throws for a name that makes no valid id. */
+/**
+ * Returns a tenant's id: its name in lower case. Throws for a name from which no valid id results.
+ */
 function tenantIdOf(name: string): string {
   const id = name.trim().toLowerCase().replaceAll(/\s+/g, '-');
   if (!tenantForm.test(id))

@@ -5,8 +5,9 @@ import type { Services } from '../core/services.ts';
 import { lockFor } from '../platform/store/transaction.ts';
 
 /**
- * Changes a tenant's plan; existing objects stay, even beyond the new limits. Only the operator may
- * change a plan, not a caller with an API key. Throws SettingsError for an unknown tenant or plan.
+ * Changes a tenant's plan. Existing objects stay, even if they exceed the new limits. Only the
+ * operator may change a plan, so no API operation calls this. Throws `SettingsError` for an unknown
+ * tenant or plan.
  */
 export async function setPlan(services: Services, tenantId: string, plan: string): Promise<void> {
   if (!isTier(plan)) {

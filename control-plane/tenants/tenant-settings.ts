@@ -18,7 +18,7 @@ export async function readTenantSettings(
 }
 
 /**
- * Changes the given settings and keeps the others. They apply to decisions from now on, and
+ * Changes the given settings and keeps the others. Later decisions use the changed settings, and
  * sidecars receive them.
  */
 export async function changeTenantSettings(

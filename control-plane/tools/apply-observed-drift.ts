@@ -18,8 +18,8 @@ import { registerVersion } from './register-version.ts';
 import { approvedManifest, assertUsable } from './tool-version.ts';
 
 /**
- * Maximum of open approvals per tool, so that a server whose tools keep changing does not flood
- * humans.
+ * Maximum number of open approvals per tool, so that a server whose tools keep changing does not
+ * flood humans.
  */
 const openApprovalsMax = 5;
 
@@ -27,14 +27,14 @@ interface Observation {
   readonly tool: string;
   readonly approvedSurface: string;
   readonly observedSurface: string;
-  /** The tool as the server lists it now, as JSON text. */
+  /** The tool as the server currently lists it, as JSON text. */
   readonly surface: string | undefined;
 }
 
 /**
- * Applies a sidecar's report that a server's tool differs from the approved manifest: the tool
- * needs approval again, for every agent, and the observed form waits for a human. No observation
- * approves anything, not even a harmless change or a return to the old form. A repeated report
+ * Applies a sidecar's report that a server's tool differs from the approved manifest. The tool then
+ * needs a new approval for every agent, and the observed form waits for a human. A report never
+ * approves a tool, not even for a harmless change or a return to the old form. A repeated report
  * changes nothing.
  */
 export async function applyObservedDrift(
@@ -71,9 +71,9 @@ function readObservation({ type, tool, data }: EvidenceEvent): Observation | und
 }
 
 /**
- * Returns the tool if the report concerns the currently approved version and this sidecar can
- * observe the tool: a tool of a bound MCP server within its agent's capabilities. Without this
- * check, one agent's sidecar could stop the tools of others.
+ * Returns the tool if the report concerns the currently approved version and the sidecar can
+ * observe the tool: it must be a tool of a bound MCP server, within the capabilities of the
+ * sidecar's agent. Without this check, one agent's sidecar could stop the tools of others.
  */
 async function findDrifted(
   tx: Transaction,
@@ -153,7 +153,7 @@ async function carryOver(
   );
 }
 
-/** The approved manifest with the observed surface. */
+/** Returns the approved manifest with the observed surface in place of the approved one. */
 function manifestAsSeen(
   approved: NormalisedManifest | undefined,
   { tool, surface, observedSurface }: Observation,
@@ -169,15 +169,15 @@ function manifestAsSeen(
     assertUsable(manifest);
     return surfaceHash(manifest) === observedSurface ? manifest : undefined;
   } catch {
-    // An observation that is not a valid manifest cannot be approved. The caller stops the tool
+    // An observation that is not a valid manifest cannot be approved, so the caller stops the tool
     // instead.
     return undefined;
   }
 }
 
 /**
- * Stops the tool without an approval, because nothing valid can be approved. It must be registered
- * again.
+ * Stops the tool without opening an approval, because there is no valid form that could be
+ * approved. The tool must be registered again.
  */
 async function stop(
   notes: ChangeNotes,

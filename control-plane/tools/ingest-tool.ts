@@ -20,20 +20,20 @@ interface IngestedTool {
   readonly manifestHash: string;
   readonly surfaceHash: string;
   readonly standing: NextToolStatus;
-  /** Changes from the approved manifest; empty if there is no approved manifest. */
+  /** Changes from the approved manifest to this version; empty if there is no approved manifest. */
   readonly drift: readonly Drift[];
   /**
-   * Previous name of the tool if it was renamed: a registered tool with this name has the same
-   * content.
+   * Previous name of the tool, if it was renamed: a registered tool with the previous name has the
+   * same content.
    */
   readonly renamedFrom: string | undefined;
-  /** The approval that would let the tool work again. */
+  /** Id of the approval that would allow the tool again. */
   readonly approvalId: number | undefined;
 }
 
 /**
- * Registers a version of a tool and returns the tool's new status. A version that drifted from the
- * approved manifest stops the tool in this transaction and waits for a human.
+ * Registers a version of a tool and returns the tool's new status. If the version drifted from the
+ * approved manifest, this transaction stops the tool, and the version waits for a human.
  */
 export async function ingestTool(
   services: Services,
@@ -100,12 +100,15 @@ function standingOf(tool: Verified<Tool>) {
 }
 
 /**
- * Maximum number of versions to compare, newest first. The previous name of a renamed tool was
- * registered recently.
+ * Maximum number of versions to compare, newest first. This is enough, because the previous name of
+ * a renamed tool was registered recently.
  */
 const comparedMax = 1000;
 
-/** Previous name of the tool, if a registered version differs from this one only in its name. */
+/**
+ * Returns the previous name of the tool, if a registered version differs from this one only in its
+ * name.
+ */
 async function renamedFrom(
   tx: Transaction,
   tenantId: string,

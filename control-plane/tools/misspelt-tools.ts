@@ -9,8 +9,8 @@ const serverOf = /^mcp\.[^.]+\./;
 const knownMax = 200;
 
 /**
- * Unregistered ids of tools of MCP servers. A binding names only the server, so any tool id of that
- * server counts as bound.
+ * Returns the given ids that belong to tools of MCP servers and are not registered. A binding names
+ * only the server, so any tool id of that server counts as bound.
  */
 export function toolsOfServers(
   given: readonly { readonly field: string; readonly tools: readonly string[] }[],

@@ -17,7 +17,7 @@ import { readManifest } from '../records/stored-manifest.ts';
 
 type Deps = Pick<Services, 'db' | 'clock' | 'guard'>;
 
-/** The tenant's tools with their status, by name. */
+/** Returns the tenant's tools with their status, sorted by name. */
 export async function listTools(
   { db, clock, guard }: Deps,
   { tenantId }: Caller,
@@ -43,7 +43,9 @@ export async function listTools(
   );
 }
 
-/** One tool with its approved and its current manifest, and the changes between them. */
+/**
+ * Returns one tool with its approved manifest, its current manifest, and the changes between them.
+ */
 export async function readTool(
   { db, clock, guard }: Deps,
   { tenantId }: Caller,
@@ -73,7 +75,9 @@ export async function readTool(
   };
 }
 
-/** Columns that are read unverified, because the ids of waiting approvals are only shown. */
+/**
+ * Columns that are read without verification, because the ids of waiting approvals are only shown.
+ */
 const waitingColumns = ['id', 'tool', 'manifestHash'] as const;
 
 function openOnes(tenantId: string, nowMs: number) {
@@ -119,7 +123,7 @@ interface ToolDiff {
   readonly drift: readonly Drift[];
 }
 
-/** Classifies the changes between two manifests; reads and stores nothing. */
+/** Classifies the changes between two manifests. Neither reads nor stores data. */
 export function diffTools(before: JsonObject, after: JsonObject): ToolDiff {
   const [old, now] = [parseManifest(before), parseManifest(after)];
   const drift = classifyDrift(old, now);

@@ -26,15 +26,15 @@ export interface Judgement {
   readonly drift: readonly Drift[];
   readonly standing: NextToolStatus;
   /**
-   * Previous name of the tool if it was renamed: a registered tool with this name has the same
-   * content.
+   * Previous name of the tool, if it was renamed: a registered tool with the previous name has the
+   * same content.
    */
   readonly renamed: string | undefined;
 }
 
 /**
- * Makes a version the tool's current one, records its event, and opens an approval if one is
- * required; returns the approval's id. The caller must hold the tool's lock.
+ * Makes a version the tool's current one and records its event. If an approval is required, opens
+ * it and returns its id. The caller must hold the tool's lock.
  */
 export async function registerVersion(
   services: Services,
@@ -106,7 +106,7 @@ async function recordIngestion(
   });
 }
 
-/** Maximum number of drifts in the event. The stored version has all of them. */
+/** Maximum number of drifts in the event. The stored version contains all of them. */
 const driftsKept = 50;
 
 async function requestApproval(

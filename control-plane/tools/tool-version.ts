@@ -6,7 +6,7 @@ import type { Tool } from '../platform/store/generated/client.ts';
 import type { Transaction } from '../platform/store/transaction.ts';
 import { manifestOf } from '../records/stored-manifest.ts';
 
-/** The manifest that a human approved, if any. */
+/** Returns the manifest that a human approved, if any. */
 export async function approvedManifest(
   tx: Transaction,
   tool: Verified<Tool> | null,
@@ -19,7 +19,7 @@ export async function approvedManifest(
   return manifestOf(approvedHash, version.manifest);
 }
 
-/** A schema that does not compile would refuse every call, so it is rejected here. */
+/** Throws for a schema that does not compile, because with it every call would be refused. */
 export function assertUsable({ inputSchema }: NormalisedManifest): void {
   const problem = inputSchema === undefined ? undefined : schemaProblem(inputSchema);
   if (problem === undefined) return;

@@ -12,13 +12,16 @@ export interface GivenTools {
   readonly tools: readonly string[];
 }
 
-/** Step limits of a few milliseconds each, so that other requests are not delayed. */
+/**
+ * Limits on comparison steps. Each limits the work to a few milliseconds, so that other requests
+ * are not delayed.
+ */
 const intersectionStepsMax = 150_000;
 const editStepsMax = 150_000;
 
 /**
- * Warns about tools that match no registered, bound or called tool, which is probably a typing
- * error. Never throws, because the change is already committed.
+ * Returns warnings about tools that match no registered, bound or called tool, which is probably a
+ * typing error. Never throws, because the change is already committed.
  */
 export async function warnUnknownTools(
   services: Pick<Services, 'db' | 'pool' | 'log'>,
@@ -45,7 +48,10 @@ export async function warnUnknownTools(
   }
 }
 
-/** Tools that no known tool matches. A comparison that exceeds the budget counts as a match. */
+/**
+ * Returns the tools that no known tool matches. A comparison that exceeds the budget counts as a
+ * match.
+ */
 function unmatched(
   given: readonly GivenTools[],
   known: readonly string[],
@@ -75,8 +81,8 @@ function textsOf(unknown: readonly GivenTools[], known: readonly string[]): stri
 }
 
 /**
- * Suggests the nearest known id, or for a glob the nearest group of ids; undefined once the budget
- * is used up.
+ * Returns a function that suggests the nearest known id or, for a glob, the nearest group of ids.
+ * The function returns undefined when the budget is used up.
  */
 function suggester(known: readonly string[]): (tool: string) => string | undefined {
   const groups = [...new Set(known.map(groupOf))];
@@ -100,7 +106,8 @@ const rowsMax = 5_000;
 const seenMax = 1_000;
 
 /**
- * Ids and globs of registered and bound tools. A call to an unbound host has the tool id `http.…`.
+ * Returns the ids and globs of registered and bound tools. A call to an unbound host has the tool
+ * id `http.…`.
  */
 async function namedTools({ db }: Deps, tenantId: string): Promise<readonly string[]> {
   const where = { tenantId };
@@ -135,7 +142,8 @@ function toolsOfBinding({ name, protocol, definition }: StoredBinding): readonly
 }
 
 /**
- * Ids of tools that have decisions. The statement skips through the index from one id to the next.
+ * Returns the ids of tools that have decisions. The statement uses the index to skip from one id to
+ * the next.
  */
 async function calledTools({ pool }: Deps, tenantId: string): Promise<readonly string[]> {
   const { rows } = await pool.query<{ tool: string }>(

@@ -12,7 +12,7 @@ import { isDecision, type Rejudged, rejudge } from './rejudge.ts';
 import { trialPolicies } from './trial-policies.ts';
 
 /**
- * After this time, the response reports the position that was reached, and the caller continues
+ * After this time, the response states the position that was reached, and the caller can continue
  * from there.
  */
 const budgetMs = 10_000;
@@ -20,7 +20,7 @@ const changesShown = 500;
 const unknownsShown = 50;
 const rulesShown = 100;
 
-/** Judges stored decisions by a candidate policy, and reports the differences. */
+/** Judges stored decisions again with a candidate policy, and reports the differences. */
 export async function backtest(
   services: Pick<Services, 'db' | 'pool' | 'vault' | 'clock' | 'guard'>,
   tenantId: string,
@@ -52,7 +52,7 @@ export async function backtest(
   }
 }
 
-/** Counts the results. The number of listed examples is bounded. */
+/** Counts the results. The number of examples that it lists is limited. */
 class Tally {
   readonly #policies: UncertainPolicies;
   readonly #counts = new Map<string, number>();

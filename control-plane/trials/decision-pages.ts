@@ -26,20 +26,20 @@ export interface Stretch {
 
 interface DecisionPage {
   readonly decisions: readonly SealedDecision[];
-  /** Everything up to this position has been read. */
+  /** Position up to which everything has been read. */
   readonly upTo: number;
 }
 
 const pageRows = 200;
 /**
- * Number of positions that one statement reads, so that a filter without matches does not make a
- * statement slow.
+ * Number of positions that one statement reads. It keeps a statement fast even if its filter
+ * matches nothing.
  */
 const pagePositions = 5_000;
 
 /**
- * The decisions of a tenant in ascending position, one page at a time, up to the end of the ledger
- * at the start. A page may be empty, so that the caller can stop between pages.
+ * Reads a tenant's decisions in ascending position, one page at a time, up to the position where
+ * the ledger ended at the start. A page may be empty, so that the caller can stop between pages.
  */
 export async function* decisionPages(
   pool: Pool,

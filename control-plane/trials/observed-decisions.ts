@@ -22,7 +22,7 @@ interface Window {
 }
 
 /**
- * Counts from the ledger what one version of a policy in `monitor` or `warn` would have decided.
+ * Counts, from the ledger, what one version of a policy in `monitor` or `warn` would have decided.
  */
 export async function observedDecisions(
   services: Services,
@@ -34,7 +34,7 @@ export async function observedDecisions(
   const window = windowOf(policy, { from, to });
   const tally = new ObservedTally(storedDefinition(policy.definition));
   const report = (complete: boolean) => tally.report(policy.id, window, complete);
-  // A policy that was never published has observed no decisions.
+  // If the policy was never published, it has observed no decisions.
   if (policy.publishedAt === null && from === undefined && to === undefined) return report(true);
   const endsAt = clock.monotonic() + budgetMs;
   const pause = pauser(clock);
@@ -55,7 +55,7 @@ function windowOf({ publishedAt, archivedAt }: Policy, { from, to }: Window): Wi
   };
 }
 
-/** Counts decisions per rule; memory is bounded by the number of rules. */
+/** Counts decisions per rule. The number of rules limits the memory that it needs. */
 class ObservedTally {
   readonly #definition: PolicyDefinition;
   readonly #rules: ReadonlyMap<string, PolicyRule>;
@@ -92,8 +92,8 @@ class ObservedTally {
   }
 
   /**
-   * Rules of this policy that matched without deciding. Rules of a policy in `warn` that turned an
-   * allow into a warning are among the matched rules.
+   * Returns the rules of this policy that matched without deciding. If the policy is in `warn` and
+   * turned an allow into a warning, its rules are among the event's matched rules.
    */
   #rulesIn({ decision, data }: SealedDecision): readonly PolicyRule[] {
     const { observed, matched_rules: matched } = data;

@@ -8,14 +8,14 @@ import type {
 import { type Decision, decisions } from '../../shared/vocabulary/verdict.ts';
 import type { SealedDecision } from './decision-pages.ts';
 
-/** Whether the passport of a decision was bound to an approval. */
+/** States whether the passport of a decision was bound to an approval. */
 type Binding = 'bound' | 'unbound' | 'unsure';
 
 /**
- * Judges the call of a stored decision by the given policies. The results of all earlier stages are
- * kept, and so is the validity of the passport's approval. Returns undefined if the stored decision
- * did not depend on policies, because a kill switch, passport, tool or argument check decided, or
- * because the event is not a tool call.
+ * Judges the call of a stored decision with the given policies. Keeps the results of all earlier
+ * stages and the validity of the passport's approval. Returns undefined if the stored decision did
+ * not depend on policies: a kill switch, passport, tool or argument check decided, or the event is
+ * not a tool call.
  */
 export function rejudge(event: SealedDecision, policies: UncertainPolicies): Rejudged | undefined {
   if (!isByPolicy(event)) return undefined;
@@ -24,7 +24,7 @@ export function rejudge(event: SealedDecision, policies: UncertainPolicies): Rej
   );
 }
 
-/** Whether policies were evaluated. */
+/** Returns whether policies were evaluated. */
 export function isByPolicy({ decision, reason_code, data }: SealedDecision): boolean {
   if (!isDecision(decision) || data.args_shape === undefined) return false;
   const { matched_rules: matched } = data;
@@ -54,15 +54,17 @@ function withApproval(event: SealedDecision, outcome: UncertainOutcome): Rejudge
     : outcome;
 }
 
-/** True if a human's grant allowed the call without a passport bound to that grant. */
+/**
+ * Returns whether a human's grant allowed the call without a passport that was bound to the grant.
+ */
 function isByStandingGrant(event: SealedDecision): boolean {
   const isSatisfied = isAllowed(event) && event.reason_code === 'approval.satisfied';
   return isSatisfied && bindingOf(event) === 'unbound';
 }
 
 /**
- * A standing grant covers a rule only within that rule's terms, which the event does not contain.
- * So the grant is assumed only if the same rule of the same policy version matches.
+ * Assumes the standing grant only if the same rule of the same policy version matches: a standing
+ * grant covers a rule only within that rule's terms, which the event does not contain.
  */
 function withStandingGrant(event: SealedDecision, outcome: UncertainOutcome): Rejudged {
   if (outcome.decision !== 'require_approval') return outcome;
@@ -82,8 +84,8 @@ function isPermit(decision: Decision): boolean {
 }
 
 /**
- * Whether the call was allowed, which implies that its approval was valid. In mode `warn` the
- * stored decision does not show whether the approval was valid.
+ * Returns whether the call was allowed, which implies that its approval was valid. In mode `warn`,
+ * the stored decision does not show whether its approval was valid.
  */
 function isAllowed({ decision, data }: SealedDecision): boolean {
   return decision === 'allow' || (decision === 'warn' && data.mode !== 'warn');
@@ -107,7 +109,10 @@ function open(outcome: UncertainOutcome): Rejudged {
   return { ...outcome, decision: 'unknown', reasonCode: undefined };
 }
 
-/** In mode `warn` a denial is a warning, in the stored decision and in the new one. */
+/**
+ * In mode `warn`, turns a denial into a warning. The stored decision shows such a denial as a
+ * warning, too.
+ */
 function inMode(judged: Rejudged, { data }: SealedDecision): Rejudged {
   const { decision } = judged;
   if (data.mode !== 'warn' || decision === 'unknown' || isPermit(decision)) return judged;
@@ -117,8 +122,8 @@ function inMode(judged: Rejudged, { data }: SealedDecision): Rejudged {
 type Judge = (event: SealedDecision) => Rejudged;
 
 /**
- * Judges a stored decision in the mode to which the policies raise its own mode. A decision made in
- * `strict` already met that mode's requirements.
+ * Judges a stored decision in a stricter mode if the policies raise its mode. A decision that was
+ * made in `strict` has already met that mode's requirements.
  */
 function inRaisedMode(event: SealedDecision, policies: UncertainPolicies, judge: Judge): Rejudged {
   if (event.data.mode === 'strict') return judge(event);
@@ -131,7 +136,10 @@ function inRaisedMode(event: SealedDecision, policies: UncertainPolicies, judge:
   return isSame ? asBefore : { ...asBefore, decision: 'unknown', reasonCode: undefined };
 }
 
-/** Checks in the same order as `decide`: a registered agent, a passport, a registered tool. */
+/**
+ * Makes the checks of `strict` in the same order as `decide`: a registered agent, a passport, a
+ * registered tool.
+ */
 function judgeStrictly(event: SealedDecision, judge: Judge): Rejudged {
   const { seen, passport_jti, manifest_hash } = event.data;
   if (!isJsonObject(seen)) return refused('unknown');
@@ -145,7 +153,7 @@ function refused(decision: 'deny' | 'unknown', reasonCode?: string): Rejudged {
   return { decision, reasonCode, matchedRules: [], unsureRules: [] };
 }
 
-/** Result of judging a stored decision by the given policies. */
+/** Result of judging a stored decision with the given policies. */
 export interface Rejudged {
   readonly decision: Decision | 'unknown';
   readonly reasonCode?: string | undefined;

@@ -35,10 +35,11 @@ interface SimulationReport {
 /** Settings of a simulation. */
 interface Rehearsal {
   readonly trace: ReturnType<typeof compileTrace>;
-  /** Undefined: the published policies, as every decision loads them. */
+  /** Policies to use; undefined: the published ones, loaded as for every decision. */
   readonly policies?: PolicySet | undefined;
   /**
-   * Undefined: the mode that the call itself would have, from tenant, kill switches and policies.
+   * Mode to use; undefined: the mode that the call would have because of tenant, kill switches and
+   * policies.
    */
   readonly mode?: Mode | undefined;
   /** Number of rules shown for each action. */
@@ -48,8 +49,8 @@ interface Rehearsal {
 const tracedRulesMax = 2_000;
 
 /**
- * Decides actions as preflight would, by the published policies or by candidates. Effects of the
- * decisions are reported but not executed.
+ * Decides actions as preflight would, with the published policies or with candidates. Reports the
+ * effects of the decisions but does not execute them.
  */
 export async function simulate(
   services: Services,
@@ -60,7 +61,7 @@ export async function simulate(
   const rehearsal = await prepare(services, { tenantId: caller.tenantId, request, pause });
   const results: Simulation[] = [];
   const counts = { allow: 0, deny: 0, warn: 0, require_approval: 0, require_tool_reapproval: 0 };
-  // Actions are simulated sequentially, so that a batch leaves database connections for real
+  // Simulates the actions one after another, so that a batch leaves database connections for real
   // decisions.
   for (const [index, one] of request.actions.entries()) {
     const result = await rehearse(services, caller, { one, index, rehearsal, pause });
@@ -126,9 +127,7 @@ async function rehearse(
   return { ...answerOf(verdict), trace: trace.rules, trace_left_off: trace.leftOff };
 }
 
-/**
- * A candidate may have a budget that no published policy has, so the tool's usage is loaded here.
- */
+/** Loads the tool's usage if needed: a candidate may have a budget that no published policy has. */
 async function usageFor(
   services: Services,
   action: Action,
@@ -139,7 +138,7 @@ async function usageFor(
 }
 
 /**
- * Looks for a standing grant before reporting that an approval is required, without consuming the
+ * Before it reports that an approval is required, looks for a standing grant. Does not consume the
  * grant.
  */
 async function decideWithGrants(
@@ -168,8 +167,8 @@ async function actionAt(caller: Caller, request: SimulatedAction, index: number)
 }
 
 /**
- * A real decision claims the passport to learn whether it was used. A simulation only looks up the
- * claim.
+ * Adds to the passport's state whether it was used. A real decision claims the passport to find
+ * this out; a simulation only looks up the claim.
  */
 async function withPassportUse(
   services: Services,

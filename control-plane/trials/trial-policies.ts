@@ -11,16 +11,16 @@ import { measureWork } from '../platform/scheduling/work-meter.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
 
 export interface Trial {
-  /** Definitions to try; each is validated. */
+  /** Definitions to try. Each of them is validated. */
   readonly candidates: readonly JsonObject[];
   /**
-   * True: the candidates replace published policies, as publishing would; false: they are evaluated
-   * alone.
+   * True: evaluates the candidates together with the published policies, where a candidate replaces
+   * the published policy with the same id. False: evaluates the candidates alone.
    */
   readonly beside: boolean;
 }
 
-/** The policies that a trial evaluates. Nothing is stored. */
+/** Returns the policies that a trial evaluates. Stores nothing. */
 export async function trialPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -40,7 +40,7 @@ export async function trialPolicies(
   ];
 }
 
-/** The published policies of a tenant, ordered by id. */
+/** Returns the published policies of a tenant, ordered by id. */
 export async function publishedPolicies(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,
@@ -62,10 +62,7 @@ export async function publishedPolicies(
   }
 }
 
-/**
- * Throws if a definition does not match its published hash, because no decision uses such a
- * definition.
- */
+/** Throws if a definition does not match its published hash. No decision uses such a definition. */
 function assertPublished(policy: PublishedPolicy): PublishedPolicy {
   if (policyHash(policy.definition) === policy.hash) return policy;
   throw new Error(`published policy ${policy.id} does not match its published hash`);
@@ -91,7 +88,7 @@ async function parseAll(
   return parsed;
 }
 
-/** Parses one of several policies; errors name the invalid policy. */
+/** Parses one of several policies. Errors name the invalid policy. */
 function* parseAt(candidate: JsonObject, index: number): Steps<PolicyDefinition> {
   try {
     return yield* parsePolicyInSteps(candidate);

@@ -21,8 +21,8 @@ interface MinuteRow {
 }
 
 /**
- * Usage of a tool by an agent until now: from this process's counts and, for other processes, from
- * the ledger.
+ * Returns the current usage of a tool by an agent: this process's own counts, plus the counts of
+ * other processes from the database.
  */
 export async function readUsage(
   {
@@ -53,7 +53,7 @@ export function bucketOf({ minute, amounts }: MinuteRow): Bucket {
   return { minute, calls, sums };
 }
 
-/** Deletes rows that no budget window reaches; returns the number of rows. */
+/** Deletes rows that are too old for every budget window. Returns their number. */
 export async function sweepUsage({
   pool,
   clock,

@@ -11,8 +11,8 @@ import type { DirectoryUser } from '../platform/store/generated/client.ts';
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
 
 /**
- * Stores a user's directory entry as a whole. The event contains the role but not the address,
- * because the ledger could never erase personal data.
+ * Stores a user's directory entry, and replaces the whole existing entry. The event contains the
+ * role but not the address, because personal data in the ledger could never be erased.
  */
 export async function putUser(
   services: Services,
@@ -41,7 +41,7 @@ export function userRecordOf({ id, email, role, updatedAt }: Verified<DirectoryU
   return { id, email, role, updated_at: updatedAt.toISOString() };
 }
 
-/** Attributes of a user that policies can read. */
+/** Returns the attributes of a user that policies can read. */
 export async function readUser(
   services: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,

@@ -3,8 +3,8 @@ import type { Services } from '../core/services.ts';
 import type { OpenKeys } from '../platform/vault/open-keys.ts';
 
 /**
- * Has the KMS wrap the stored master keys again under its current key version, without decrypting
- * them here. Returns the ids that changed.
+ * Asks the KMS to wrap the stored master keys again with its current key version, without
+ * decrypting them in this process. Returns the ids of the keys that changed.
  */
 export async function renewWrapping(
   { kms }: Pick<OpenKeys, 'kms'>,
@@ -18,7 +18,7 @@ export async function renewWrapping(
   for (const { id, wrapped } of rows) {
     if (wrapped === null) continue;
     const fresh = await kms.rewrap(wrapped);
-    // If another process was faster, its wrapped form contains the same key.
+    // If another process was faster, its wrapped form contains the same key, so nothing is lost.
     const where = { id, wrapped };
     const { count } = await db.vaultKey.updateMany({ where, data: { wrapped: fresh } });
     if (count > 0) renewed.push(id);

@@ -13,19 +13,19 @@ import { sealedColumns } from '../platform/vault/sealed-columns.ts';
 import { createVault, type Vault, type VaultKeys } from '../platform/vault/vault.ts';
 
 export interface Rotation {
-  /** The active key. */
+  /** Id of the active key. */
   readonly active: string;
-  /** Keys that no longer wrap anything. */
+  /** Ids of the keys that no longer wrap anything. */
   readonly retired: readonly string[];
   readonly rewrapped: number;
-  /** Rows that no key decrypts; their secrets were already lost before the rotation. */
+  /** Rows that no key can decrypt. Their secrets were already lost before the rotation. */
   readonly unreadable: readonly string[];
 }
 
 type Deps = Pick<Services, 'db' | 'pool' | 'clock' | 'ledger'>;
 
 interface Options {
-  /** Maximum time to wait for control planes. Default: a minute. */
+  /** Maximum time to wait for control planes. Default: one minute. */
   readonly patienceMs?: number;
   /** Called with a description of the current step, whenever the step changes. */
   readonly onProgress?: (step: string) => void;
@@ -36,8 +36,8 @@ const sweepsMax = 50;
 
 /**
  * Replaces the master key without downtime: announces the new key, activates it when every control
- * plane has it, and wraps all data keys again. The rotation can be interrupted at any point and
- * resumes when run again. Throws a `SettingsError` that states what the operator must do first.
+ * plane has it, and then wraps all data keys again. An interrupted rotation resumes when it is run
+ * again. Throws a `SettingsError` that states what the operator must do first.
  */
 export async function rotateMasterKey(
   keys: OpenKeys,
@@ -59,7 +59,7 @@ export async function rotateMasterKey(
   return { active: target, retired, rewrapped, unreadable };
 }
 
-/** The key to activate. An interrupted rotation is finished first. */
+/** Returns the key to activate. If an earlier rotation was interrupted, this is its key. */
 async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
   return transaction(deps.db, async (tx) => {
     await lockFor(tx, '', 'vault_key');
@@ -84,14 +84,14 @@ async function nextKey(keys: OpenKeys, deps: Deps): Promise<string> {
 }
 
 async function announceOperatorKey(tx: Transaction, keys: OpenKeys, id: string): Promise<string> {
-  // Deletes an announced but unused key, which this one replaces.
+  // Deletes a key that was announced but never used: the new key replaces it.
   await tx.vaultKey.deleteMany({ where: { state: 'announced', id: { not: id } } });
   const row = { ...announced(keys, id), provider: 'environment' };
   await tx.vaultKey.createMany({ data: [row], skipDuplicates: true });
   return id;
 }
 
-/** A key of the KMS: the announced one of an interrupted rotation, or a new one. */
+/** Announces a key that the KMS created: the key of an interrupted rotation, or a new one. */
 async function announceKmsKey(
   tx: Transaction,
   keys: VaultKeys & { readonly kms: Kms },
@@ -127,7 +127,8 @@ async function activate(keys: OpenKeys, deps: Deps, target: string): Promise<voi
     for (const row of rows.filter(({ state }) => state === 'active')) {
       await change(tx, vault, { ...row, state: 'retiring' });
     }
-    // The activation time is later than that of every earlier key, even if the clock is behind.
+    // The activation time is always later than that of every earlier key, even if the clock is
+    // behind.
     const activatedAt = new Date(Math.max(deps.clock.now(), ...times.map((time) => time + 1)));
     await change(tx, vault, { id: target, state: 'active', activatedAt });
     await recordInLedgers(tx, deps, 'master_key.rotation_began', { from, to: target });
@@ -185,7 +186,10 @@ async function recordInLedgers(
 
 type Holder = Awaited<ReturnType<typeof liveHolders>>[number];
 
-/** Waits for the running control planes. A killed control plane is ignored after half a minute. */
+/**
+ * Waits for the running control planes. After half a minute, a killed control plane no longer
+ * counts as running.
+ */
 async function waitForHolders(
   pool: Deps['pool'],
   {
@@ -213,7 +217,7 @@ async function waitForHolders(
   }
 }
 
-/** Repeats until nothing is left, because locked rows are skipped. */
+/** Repeats until nothing is left to wrap, because each run skips locked rows. */
 async function rewrapAll(
   { keyring }: OpenKeys,
   { pool }: Deps,

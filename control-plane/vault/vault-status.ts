@@ -5,7 +5,7 @@ import { countWrapped } from '../platform/vault/rewrap-column.ts';
 import { sealedColumns } from '../platform/vault/sealed-columns.ts';
 
 export interface VaultStatus {
-  /** The active master key. */
+  /** Id of the active master key. */
   readonly active: string;
   readonly keys: readonly {
     readonly id: string;
@@ -16,7 +16,7 @@ export interface VaultStatus {
     /** Number of data keys that this key wraps. */
     readonly secrets: number;
   }[];
-  /** Secrets that no key of this installation wraps. */
+  /** Number of secrets that no key of this installation wraps. */
   readonly foreign_secrets: number;
   /** The running control planes. */
   readonly control_planes: readonly {
@@ -24,12 +24,12 @@ export interface VaultStatus {
     readonly keys: readonly string[];
     readonly active: string;
   }[];
-  /** Whether the active key wraps every secret. */
+  /** True if the active key wraps every secret. */
   readonly is_settled: boolean;
 }
 
 /**
- * Lists the master keys, the number of secrets that each wraps, and the control planes that have
+ * Lists the master keys, how many secrets each of them wraps, and the control planes that have
  * them. Reads the envelope of every secret.
  */
 export async function vaultStatus(

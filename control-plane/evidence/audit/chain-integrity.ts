@@ -10,7 +10,7 @@ type Deps = Pick<Services, 'pool'>;
 /** The fields of a shown event that are needed to verify its chain. */
 export type ShownRow = Pick<LinkedRow, 'chainId' | 'seq' | 'prevHash' | 'eventHash' | 'canonical'>;
 
-/** Maximum of rows recomputed for one response, over all its chains. */
+/** Maximum number of rows that are recomputed for one response, in total for all its chains. */
 const rowsMax = 10_000;
 const rowsMin = 20;
 const pageRows = 500;
@@ -46,7 +46,10 @@ interface Head {
   readonly hash: string;
 }
 
-/** Call it after the events were read, so that each shown event lies within its chain. */
+/**
+ * Reads the heads of the chains. Call it after reading the events, so that each shown event lies
+ * within its chain.
+ */
 async function readHeads({ pool }: Deps, tenantId: string, chainIds: readonly string[]) {
   const { rows } = await pool.query<[string, string, string]>({
     text: `SELECT chain_id, seq, event_hash FROM evidence_chain

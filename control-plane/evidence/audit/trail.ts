@@ -20,7 +20,10 @@ interface AuditPage {
   readonly next_cursor: string | null;
 }
 
-/** A page of the audit trail in position order, and the state of its chains. */
+/**
+ * Returns a page of the audit trail in position order, and the integrity of the chains of its
+ * events.
+ */
 export async function listAudit(
   services: Deps,
   tenantId: string,
@@ -41,7 +44,7 @@ export function readTrail(
   return readEvents(services, tenantId, { ...read, among: administrative });
 }
 
-/** Integrity of the chains of these events. */
+/** Returns the integrity of the chains of these events. */
 export function chainsOf(
   services: Deps,
   tenantId: string,

@@ -8,8 +8,8 @@ import { claimedRows } from '../../platform/signed-store/claimed-rows.ts';
 type Purpose = (typeof evidenceKeyPurposes)[number];
 
 /**
- * Keys that verify a tenant's evidence. Includes only keys whose private half the vault decrypts
- * for this tenant, so a database writer cannot publish a key of their own.
+ * Returns the keys that verify a tenant's evidence. Includes only keys whose private half the vault
+ * can decrypt for this tenant, so that a database writer cannot publish a key of their own.
  */
 export async function evidenceJwks(
   services: Pick<Services, 'db' | 'signingKeys'>,

@@ -7,7 +7,7 @@ import {
 interface Runs {
   readonly running: Promise<Checkpoint>;
   /**
-   * The checkpoint to create after `running`; callers that arrive while `running` is pending share
+   * The checkpoint to create after `running`. Callers that arrive while `running` is pending share
    * it.
    */
   next: Promise<Checkpoint> | undefined;
@@ -15,7 +15,8 @@ interface Runs {
 
 /**
  * Creates checkpoints for exports. Concurrent exports share a checkpoint, because separate ones
- * would compete with each other. A checkpoint covers everything sealed before the call.
+ * would compete with each other. A checkpoint covers everything that was sealed before the caller
+ * asked for it.
  */
 export function sharedCheckpoints(
   services: CheckpointServices,
