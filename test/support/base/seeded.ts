@@ -1,6 +1,9 @@
 import { randomInt } from 'node:crypto';
 
-/** Pseudo-random numbers from 0 to 1, the same for the same seed (mulberry32). */
+/**
+ * Returns a function that returns pseudo-random numbers from 0 to 1. The same seed gives the same
+ * numbers (mulberry32).
+ */
 export function seeded(seed: number): () => number {
   let state = seed | 0;
   return () => {
@@ -11,7 +14,9 @@ export function seeded(seed: number): () => number {
   };
 }
 
-/** A new seed. It is printed, so that a failed run can be repeated: `SEED=… npm run soak`. */
+/**
+ * Returns a new seed and prints it, so that a failed run can be repeated: `SEED=… npm run soak`.
+ */
 export function printedSeed(): number {
   const seed = Number(process.env.SEED ?? randomInt(2 ** 31));
   process.stdout.write(`seed ${seed}\n`);

@@ -7,9 +7,9 @@ import { type Answer, holds, type TestApi } from './api.ts';
 export interface AccessHarness {
   readonly api: () => TestApi;
   /**
-   * For each collection path, such as `/v1/policies`: creates an object of the collection in a
-   * tenant and returns its id. If an operation addresses an object of a collection that is missing
-   * here, the suite fails, so that no collection can be forgotten.
+   * For each collection path, such as `/v1/policies`, a function that creates an object of the
+   * collection in a tenant and returns its id. If an operation addresses an object of a collection
+   * that is missing here, the suite fails, so that no collection can be forgotten.
    */
   readonly objects: Readonly<Record<string, (tenantId: string) => Promise<string | number>>>;
 }
@@ -111,8 +111,8 @@ function describeOtherTenant(operation: AnyOperation, { api, objects }: AccessHa
 }
 
 /**
- * The object that an operation addresses: the declared one, otherwise an object of the collection
- * before the path's first parameter.
+ * Returns the object that an operation addresses: the declared one or, if none is declared, an
+ * object of the collection that the path names before its first parameter.
  */
 function addressedBy({ path, accessExample, bodyExample }: AnyOperation): Addressed | undefined {
   if (accessExample === 'own-name') return undefined;

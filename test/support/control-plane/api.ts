@@ -36,7 +36,7 @@ export interface KeyHolderOptions {
 
 interface SendOptions {
   readonly key?: string;
-  /** Sent as JSON, unless it is text or bytes. */
+  /** Body of the request; sent as JSON unless it is text or bytes. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -79,7 +79,7 @@ export async function startApi(
   };
 }
 
-/** Whether a role has a permission. */
+/** Returns whether a role has a permission. */
 export function holds(role: Role, permission: string): boolean {
   return ([...permissionsOf(role, false)] as string[]).includes(permission);
 }

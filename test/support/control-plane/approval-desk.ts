@@ -22,9 +22,9 @@ export interface Act {
 }
 
 /**
- * A gateway with an agent whose calls need approval, and three users who can decide. `refund` needs
- * one approval, `two` needs two, `quick` needs one within a minute, `boss` needs one by an admin,
- * and `often` may be granted three times.
+ * Starts a gateway with an agent whose calls need approval, and with three users who can decide.
+ * `refund` needs one approval, `two` needs two, `quick` needs one within a minute, `boss` needs one
+ * by an admin, and `often` may be granted three times.
  */
 export async function startApprovalDesk(options: TestServicesOptions = {}) {
   const gateway: Gateway = await startGateway(options);
@@ -63,7 +63,7 @@ export async function startApprovalDesk(options: TestServicesOptions = {}) {
     admin,
     /** The client that requests actions for the agent; it cannot decide on its own requests. */
     bot,
-    /** An action that was not requested yet. */
+    /** Returns an action that has not been requested yet. */
     action,
     /** Requests an action that needs approval; returns the action and the approval's id. */
     async request(more: Asked = {}) {
@@ -74,7 +74,8 @@ export async function startApprovalDesk(options: TestServicesOptions = {}) {
     decide: async (id: number, body: Act, client: Client = anna) =>
       client.call(decideApproval, { params: { id }, body: body as never }),
     /**
-     * A passport for the agent and its user, bound to an approval unless `approval_hash` is null.
+     * Issues a passport for the agent and its user. The passport is bound to an approval unless
+     * `approval_hash` is null.
      */
     async passport(approval_hash: string | null) {
       const issued = await gateway.owner.call(issuePassport, {

@@ -5,7 +5,8 @@ import { text } from 'node:stream/consumers';
 import { signAwsRequest } from './sign-aws-request.ts';
 
 /**
- * The part of AWS KMS that wraps a data key, over TLS. Verifies signatures and encryption contexts.
+ * A server, over TLS, for the part of AWS KMS that wraps a data key. Verifies signatures and
+ * encryption contexts.
  */
 export interface AwsKmsServer {
   readonly endpoint: string;

@@ -11,7 +11,7 @@ export interface DatabaseFaults {
   mend(): Promise<void>;
 }
 
-/** Causes real faults in a real database. The caller must repair them. */
+/** Causes real faults in a real database. The test must repair them with `mend`. */
 export function databaseFaults({ pool }: Pick<TestServices, 'pool'>): DatabaseFaults {
   const undoing: string[] = [];
   const fault = async (statement: string, undo: string) => {

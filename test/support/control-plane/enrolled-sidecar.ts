@@ -26,12 +26,12 @@ export interface EnrolledSidecar {
   readonly id: string;
   readonly agentId: string;
   readonly enrolment: Enrolment;
-  /** The sidecar's own client of the control plane. */
+  /** The sidecar's own client for the control plane. */
   readonly controlPlane: ControlPlane;
-  /** A record as the sidecar's spool would store it. */
+  /** Returns a record as the sidecar's spool would store it. */
   record(more?: JsonObject, salt?: string): SpoolRecord;
   upload(segment: string, records: readonly SpoolRecord[]): Promise<SpoolPosition>;
-  /** Signs the position of the records in the spool, which follow `after`. */
+  /** Signs the position of these records in the spool. The records follow `after`. */
   segment(records: readonly SpoolRecord[], after?: SpoolPosition, more?: SegmentChanges): Segment;
 }
 
@@ -45,7 +45,7 @@ interface Segment {
   readonly last: SpoolPosition;
 }
 
-/** Enrols a real sidecar's identity for an agent of the default tenant. */
+/** Enrols the identity of a real sidecar for an agent of the default tenant. */
 export async function enrolledSidecar(
   gateway: Gateway,
   agentId: string,

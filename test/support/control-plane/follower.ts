@@ -11,7 +11,9 @@ export interface Follower {
   readonly headers: Headers;
   /** The messages received so far, in order. */
   readonly messages: Message[];
-  /** The last event id, as an event source remembers it: ids of events without data count. */
+  /**
+   * The last event id, as an event source would remember it: ids of events without data count, too.
+   */
   readonly lastEventId: string;
   readonly comments: number;
   /** How the stream ended; undefined while it is open. */
@@ -32,8 +34,8 @@ interface FollowOptions {
 }
 
 /**
- * Follows `/v1/evidence/stream` as a client does, and verifies that every byte has the form of an
- * event stream.
+ * Follows `/v1/evidence/stream` as a client does. Verifies that all bytes have the form of an event
+ * stream.
  */
 export async function startFollower(
   origin: string,

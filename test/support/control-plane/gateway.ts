@@ -28,7 +28,7 @@ export interface Gateway {
   readonly api: TestApi;
   /** A client with the tenant owner's key. */
   readonly owner: Client;
-  /** A client with a new key of this holder, in the default tenant. */
+  /** Returns a client with a new key of this holder, in the default tenant. */
   as(holder: KeyHolderOptions): Promise<Client>;
   /** Sends a plain POST to a path below `/api`, with the given key or the owner's. */
   post(path: string, body: unknown, key?: string): Promise<Answer>;
@@ -42,7 +42,7 @@ export interface Gateway {
 
 const tenantIds = ['default', 'other'] as const;
 
-/** The control plane's resources on a real database, over real HTTP, with two tenants. */
+/** Starts the control plane's resources on a real database, over real HTTP, with two tenants. */
 export async function startGateway(options: TestServicesOptions = {}): Promise<Gateway> {
   const services = await testServices(options);
   for (const id of tenantIds) {
@@ -77,7 +77,7 @@ export async function startGateway(options: TestServicesOptions = {}): Promise<G
   };
 }
 
-/** No test may leave a damaged ledger. */
+/** Verifies the ledgers, because no test may leave a damaged one. */
 async function assertLedgersWhole(services: TestServices): Promise<void> {
   for (const id of tenantIds) {
     const report = await verifyStored(services, id);
@@ -85,12 +85,12 @@ async function assertLedgersWhole(services: TestServices): Promise<void> {
   }
 }
 
-/** Request budgets that no test exhausts. */
+/** Request budgets that are too large for any test to exhaust. */
 export const roomyLimits = {
   requestsPerMinute: { tenant: 100_000, control: 100_000, sidecar: 100_000, address: 100_000 },
 };
 
-/** The routes of most resources, without those of keys and users. */
+/** Returns the routes of most resources. The routes of keys and users are missing. */
 export function routesOf(services: Services) {
   return [
     ...actionRoutes(services),
@@ -111,7 +111,7 @@ export function routesOf(services: Services) {
   ];
 }
 
-/** A rule that matches calls of a tool, or all calls if no tool is given. */
+/** Returns a rule that matches the calls of a tool, or all calls if no tool is given. */
 export function rule(decision: string, tool?: string, more: JsonObject = {}): JsonObject {
   const condition =
     tool === undefined
@@ -121,7 +121,7 @@ export function rule(decision: string, tool?: string, more: JsonObject = {}): Js
   return { name, decision, reason: `test.${decision}`, when: { all: [condition] }, ...more };
 }
 
-/** The error with which a call was refused; fails if the call was not refused. */
+/** Returns the error with which a call was refused. Fails if the call was not refused. */
 export async function refusalOf(call: Promise<unknown>): Promise<GatewayError> {
   try {
     await call;

@@ -6,7 +6,7 @@ import type {
 } from '../../../control-plane/platform/store/signed-columns.ts';
 import type { Transaction } from '../../../control-plane/platform/store/transaction.ts';
 
-/** Tables to which tests write directly. */
+/** Tables to which tests write directly, with the names under which their rows are signed. */
 const tables: Readonly<Record<string, SignedTable>> = {
   agent: 'agent',
   apiKey: 'api_key',
@@ -28,9 +28,9 @@ interface Delegate {
 }
 
 /**
- * The same client, except that rows that tests write directly are signed as if the control plane
- * had written them. Writes in a transaction and by SQL are not signed, so that tests can forge
- * rows.
+ * Returns a client like the given one, but signs the rows that tests write directly, as if the
+ * control plane had written them. Does not sign writes in a transaction or by SQL, so that tests
+ * can forge rows.
  */
 export function handSigned<Client extends Pick<Transaction, '$executeRaw'>>(
   client: Client,
@@ -70,8 +70,8 @@ function signing(
     upsert: one('upsert'),
     createMany: async (args) => {
       const made = await delegate.createMany?.(args);
-      // Rows that the product writes are already signed. Signing here would also sign rows that a
-      // test has forged.
+      // Rows that the product writes are already signed. If they were signed here, rows that a test
+      // has forged would be signed, too.
       if (!isSigned(args)) await sign(await delegate.findMany({ where: { mac: null } }));
       return made;
     },
@@ -88,7 +88,7 @@ function signing(
   });
 }
 
-/** Identifies a row; direct updates do not change its key. */
+/** Returns a text that identifies a row. Direct updates do not change a row's key. */
 function nameOf(row: Row): string {
   const { tenantId, id, kid, name } = row as unknown as Record<string, unknown>;
   return JSON.stringify([tenantId, id ?? kid ?? name]);

@@ -6,15 +6,15 @@ import { type TestServices, testServices } from './services.ts';
 interface OneDatabase {
   readonly url: string;
   /**
-   * Starts another process's services on the same database, which share no memory with the others.
-   * They end after the test.
+   * Starts the services of another process on the same database. They share no memory with the
+   * others, and end after the test.
    */
   begin(): Promise<TestServices>;
   /** Ends all services that were started. */
   endAll(): Promise<void>;
 }
 
-/** A database for the tests of one file, created before the tests and dropped after them. */
+/** Creates a database before the tests of one file, and drops it after them. */
 export function oneDatabase(): OneDatabase {
   const masterKey = randomBytes(32);
   const begun: TestServices[] = [];

@@ -102,8 +102,8 @@ export const probe = {
 } satisfies Record<string, AnyOperation>;
 
 /**
- * Routes for the probes. `fail` returns the error that the failing probe throws; `stream` returns
- * the items that the streaming probe sends.
+ * Returns routes for the probes. `fail` returns the error that the failing probe throws; `stream`
+ * returns the items that the streaming probe sends.
  */
 export function probeRoutes(behaviour: {
   readonly fail?: () => unknown;

@@ -5,7 +5,7 @@ import { bindMigrationAwareSqlAdapterFactory } from '@prisma/driver-adapter-util
 import type { SchemaEngine } from '@prisma/schema-engine-wasm';
 import * as bindings from '@prisma/schema-engine-wasm/schema_engine_bg';
 
-// Node provides it, but only the type library of browsers declares it.
+// Node provides `WebAssembly`, but only the type library of browsers declares it.
 declare const WebAssembly: {
   instantiate(
     bytes: Uint8Array,
@@ -15,7 +15,10 @@ declare const WebAssembly: {
 
 let loaded = false;
 
-/** Instantiated directly, because the package's own entry imports WebAssembly as a module. */
+/**
+ * Instantiates the engine directly, because the package's own entry imports WebAssembly as a
+ * module.
+ */
 async function loadEngine(): Promise<void> {
   if (loaded) return;
   loaded = true;
@@ -30,8 +33,9 @@ async function loadEngine(): Promise<void> {
 }
 
 /**
- * The SQL that migrates from one Prisma schema to another, created by Prisma's own engine; without
- * `before`, from an empty database. The engine requires a connection but does not query it.
+ * Returns the SQL that migrates from one Prisma schema to another, or from an empty database if
+ * `before` is missing. Prisma's own engine creates it; the engine requires a connection but does
+ * not query it.
  */
 export async function schemaSql(
   after: string,

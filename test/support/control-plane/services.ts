@@ -27,7 +27,7 @@ import { handSigned } from './hand-signed.ts';
 
 export interface TestServices extends Services {
   readonly clock: ManualClock;
-  /** For services that share the database. */
+  /** The master key, for services that share the database. */
   readonly masterKey: Buffer;
   /** Closes everything and removes the data that was created. */
   close(): Promise<void>;
@@ -44,16 +44,16 @@ export interface TestServicesOptions {
   readonly log?: Log;
   /** Default: a clock that starts now and advances only when a test advances it. */
   readonly clock?: ManualClock;
-  /** Authorities to trust for upstreams, or a guard of the test. */
+  /** Authorities to trust for upstreams, or the test's own guard. */
   readonly upstream?: Parameters<typeof openUpstream>[1];
   readonly feed?: FeedOptions;
-  /** 32 bytes; services that share a database must share it. */
+  /** Master key of 32 bytes. Services that share a database must also share it. */
   readonly masterKey?: Buffer;
 }
 
 /**
- * Services as in a running control plane. All parts are real except the clock; writes through `db`
- * are signed.
+ * Starts services as in a running control plane. All parts are real except the clock. Rows that are
+ * written through `db` are signed.
  */
 export async function testServices(options: TestServicesOptions = {}): Promise<TestServices> {
   const { log = silentLog, clock = manualClock(Date.now()), redisUrl } = options;
@@ -71,8 +71,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   const { pool } = store;
   const { masterKey = randomBytes(32) } = options;
   const keyed = { ...config, masterKey: masterKey.toString('base64') };
-  // If a control plane has already used this database, the root secret that is stored there must be
-  // used.
+  // If a control plane has already used this database, uses the root secret that is stored there.
   const { rowCount: known } = await pool.query('select 1 from vault_key');
   const vault = createVault(known === 0 ? masterKey : await openKeys(pool, keyed));
   const guard = createRowGuard({ pool, clock, log, vault });
@@ -125,7 +124,7 @@ export async function testServices(options: TestServicesOptions = {}): Promise<T
   return services;
 }
 
-/** The configuration that the given environment results in. */
+/** Returns the configuration that results from the given environment. */
 export function testConfig(env: Readonly<Record<string, string>> = {}): Config {
   const readFile = () => {
     throw new Error('tests read no secret files');
@@ -133,13 +132,13 @@ export function testConfig(env: Readonly<Record<string, string>> = {}): Config {
   return readConfig({ env, readFile });
 }
 
-/** The events of a tenant in the order in which they were recorded, sealed events first. */
+/** Returns the events of a tenant in the order in which they were recorded, sealed events first. */
 export async function eventsOf(
   { db }: Pick<Services, 'db'>,
   tenantId: string,
 ): Promise<readonly EvidenceEvent[]> {
-  // Waiting events are read first: an event that is sealed in the meantime is then read twice and
-  // not missed.
+  // Reads the waiting events first: an event that is sealed in the meantime is then read twice
+  // instead of missed.
   const waiting = await db.eventOutbox.findMany({ where: { tenantId }, orderBy: { id: 'asc' } });
   const rows = await db.evidenceRow.findMany({ where: { tenantId }, orderBy: { position: 'asc' } });
   const texts = [...rows.map(({ canonical }) => canonical), ...waiting.map(({ event }) => event)];
@@ -149,8 +148,8 @@ export async function eventsOf(
 }
 
 /**
- * The same services, and a list of the sections that their use cases change, in order, as `<tenant>
- * <section>`.
+ * Returns the same services, and a list of the sections that their use cases change, in this order,
+ * as `<tenant> <section>`.
  */
 export function watchSections<Given extends Services>(
   services: Given,

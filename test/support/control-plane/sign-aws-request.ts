@@ -17,9 +17,9 @@ interface AwsKeys {
 }
 
 /**
- * The headers of a POST without a query, signed with AWS Signature Version 4 (AWS General
- * Reference, "Signing AWS API requests"). Tests compare the library that the product uses with this
- * implementation.
+ * Returns the headers of a POST request without a query, signed with AWS Signature Version 4 (AWS
+ * General Reference, "Signing AWS API requests"). Tests compare this implementation with the
+ * library that the product uses.
  */
 export function signAwsRequest(
   { url, headers, body, region, service, at }: AwsRequest,

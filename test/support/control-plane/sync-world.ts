@@ -34,9 +34,7 @@ interface WorldOptions {
   readonly tenantId?: string;
 }
 
-/**
- * A tenant in a real database, with the publisher that publishes the tenant's sections to a bus.
- */
+/** A tenant in a real database, and the publisher that publishes the tenant's sections to a bus. */
 export class SyncWorld {
   readonly store: Store;
   readonly bus: Bus;
@@ -44,7 +42,7 @@ export class SyncWorld {
   readonly tenantId: string;
   readonly vault = vault;
   readonly guard: RowGuard;
-  /** For rows that tests write directly; they are signed. */
+  /** Tests write rows directly through this client, which signs them. */
   readonly db: Store['db'];
   readonly signingKeys: ReturnType<typeof createSigningKeys>;
   readonly deps: PublisherDeps;
@@ -80,8 +78,8 @@ export class SyncWorld {
   }
 
   /**
-   * A separate publisher, as each process has one. Its interval is long, because tests start its
-   * rounds.
+   * Creates a separate publisher, as each process has one. Its interval is long, because tests
+   * start its rounds.
    */
   publisher(change: Partial<PublisherDeps> = {}): RunningPublisher {
     return createPublisher({ ...this.deps, roundMs: 60_000, ...change });
@@ -147,7 +145,7 @@ export class SyncWorld {
     });
   }
 
-  /** The keys that a sidecar would pin if it enrolled now. */
+  /** Returns the keys that a sidecar would pin if it enrolled at this moment. */
   async sectionKeys() {
     const { publicJwk } = await this.signingKeys.active(this.tenantId, 'sync');
     return verificationKeys([publicJwk]);

@@ -12,7 +12,7 @@ interface Plan {
 
 export interface Touched {
   readonly statements: number;
-  /** Number of ledger rows that the database read, including those that it then discarded. */
+  /** Number of ledger rows that the database read, including rows that it then discarded. */
   readonly touched: number;
   /** The largest number of rows that one sort received. */
   readonly sorted: number;
@@ -21,8 +21,8 @@ export interface Touched {
 }
 
 /**
- * Runs a reader on a pool that explains every statement as it is executed, with its actual values;
- * returns the cost of the statements.
+ * Runs a reader on a pool that explains every statement as it is executed, with its actual values.
+ * Returns the cost of the statements.
  */
 export async function touchedRows(
   pool: Pool,

@@ -4,21 +4,21 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
 /**
- * The part of Vault's transit engine that wraps a data key, over TLS. Keeps every byte that it
- * receives and sends.
+ * A server, over TLS, for the part of Vault's transit engine that wraps a data key. Keeps every
+ * byte that it receives and sends.
  */
 export interface TransitServer {
-  /** The key in the form of `SALLYPORT_KMS_KEY`. */
+  /** Names the key, in the form of `SALLYPORT_KMS_KEY`. */
   readonly key: string;
   readonly token: string;
-  /** The requests, as `<verb> <status>`. */
+  /** The requests that arrived, as `<verb> <status>`. */
   readonly asked: readonly string[];
   /**
-   * Creates a new version of the server's key; data that older versions wrapped can still be
+   * Creates a new version of the server's key. Data that older versions wrapped can still be
    * decrypted.
    */
   rotate(): void;
-  /** From now on, older key versions decrypt nothing (`min_decryption_version`). */
+  /** Makes older key versions unable to decrypt anything (`min_decryption_version`). */
   forgetOlder(): void;
   close(): Promise<void>;
 }

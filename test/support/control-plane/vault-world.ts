@@ -16,21 +16,23 @@ type Env = Readonly<Record<string, string>>;
 
 export const masterKey = (): string => randomBytes(32).toString('base64');
 
-/** The id of a master key in the vault. */
+/** Returns the id that a master key has in the vault. */
 export const masterKeyId = (key: string): string => wrappingKeyOf(Buffer.from(key, 'base64')).id;
 
-/** Settings with this master key and, during a rotation, the previous one. */
+/** Returns settings with this master key and, during a rotation, the previous one. */
 export const under = (current: string, previous?: string): Env => ({
   SALLYPORT_MASTER_KEY: current,
   ...(previous === undefined ? {} : { SALLYPORT_MASTER_KEY_PREVIOUS: previous }),
 });
 
-/** A database, and the vault's keys as control planes with these settings open them. */
+/**
+ * A database, and functions that open the vault's keys as control planes with these settings would.
+ */
 export interface VaultWorld {
   readonly store: Store;
   readonly url: string;
   open(env: Env): Promise<OpenKeys>;
-  /** Rotates as `sallyport vault rotate-master-key` does with these settings. */
+  /** Rotates the master key as `sallyport vault rotate-master-key` would with these settings. */
   rotate(
     env: Env,
     options?: { patienceMs?: number; onProgress?: (step: string) => void },
@@ -69,7 +71,7 @@ export async function startVaultWorld(databaseUrl?: string): Promise<VaultWorld>
   };
 }
 
-/** The tables that contain data wrapped by this key, searched in all existing tables. */
+/** Returns the tables that contain data wrapped by this key. Searches all existing tables. */
 export async function tablesUnder(
   { store }: Pick<VaultWorld, 'store'>,
   id: string,

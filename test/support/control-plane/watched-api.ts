@@ -4,7 +4,9 @@ import { type TestServices, testServices, watchSections } from './services.ts';
 
 const boundless = { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 };
 
-/** Routes on services of their own; `moved` lists the sections that their use cases change. */
+/**
+ * Starts routes on services of their own. `moved` lists the sections that their use cases change.
+ */
 export async function startWatchedApi(
   routesOf: (services: TestServices) => readonly Route[],
   options: Parameters<typeof testServices>[0] = {},

@@ -3,8 +3,8 @@ import { jsonType, post, raw } from './request.ts';
 
 /**
  * An allowed call that carries a denied one, and the expected result. `harmless`: the allowed call
- * is performed and no part of the denied one arrives. Otherwise the reason for which the whole call
- * is refused.
+ * is performed, and no part of the denied one reaches the upstream. Any other text is the reason
+ * for which the whole call is refused.
  */
 export type Carrier = readonly [name: string, bytes: Buffer, becomes: string];
 

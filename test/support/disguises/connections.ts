@@ -1,9 +1,7 @@
 import { marker, type Place } from './place.ts';
 import type { Transport } from './wire.ts';
 
-/**
- * Bytes on a connection that are a denied call in some protocol, and the refusal that is expected.
- */
+/** Bytes on a connection that form a denied call in some protocol, and the expected refusal. */
 export type Connection = readonly [
   name: string,
   transport: Transport,

@@ -3,8 +3,8 @@ import type { Binding } from '../../../shared/binding/binding.ts';
 export const disguisedHost = 'api.example.com';
 
 /**
- * A disguised request and its expected recognition. `same`: as the same action and the same bytes
- * as the plain call. Otherwise the code of the refusal.
+ * A disguised request, and how it must be recognised. `same`: as the same action and the same bytes
+ * as the plain call. Any other text is the code of the refusal.
  */
 export type Disguise = readonly [name: string, request: Buffer, becomes: string];
 

@@ -1,8 +1,6 @@
 import type { Place } from './place.ts';
 
-/**
- * A spelling of the authority of a denied call, instead of `host:port`, and the expected result.
- */
+/** A spelling of a denied call's authority that replaces `host:port`, and the expected result. */
 export type Spelling = readonly [name: string, write: (port: number) => string, becomes: string];
 
 const host = (name: string, text: string, becomes: string): Spelling => [
@@ -12,7 +10,8 @@ const host = (name: string, text: string, becomes: string): Spelling => [
 ];
 
 /**
- * Spellings that some parser resolves to the bound host, or that make a parser see another host.
+ * Spellings that some parser resolves to the bound host, or that make a parser recognise another
+ * host.
  */
 export const spellings: readonly Spelling[] = [
   host('a short IPv4 address', '127.1', 'same'),
@@ -86,7 +85,7 @@ function wide(port: number): string {
   return [...String(port)].map((digit) => String.fromCharCode(0xff10 + Number(digit))).join('');
 }
 
-/** The denied call to this authority, which is also the Host header. */
+/** Returns the denied call to this authority, which is also the Host header. */
 export function callTo(authority: string, { path, rest }: Place, form: 'absolute' | 'origin') {
   const target = form === 'absolute' ? `http://${authority}${path}` : path;
   return Buffer.from(`POST ${target} HTTP/1.1\r\nHost: ${authority}\r\n${rest}`);

@@ -17,11 +17,17 @@ export interface LiveStage {
   readonly redisUrl: string;
   readonly recorder: Recorder;
   way(transport: Transport): Way;
-  /** Sends a request from the tables over one transport, with the host of that transport. */
+  /**
+   * Sends a request from the tables over one transport, with the host that belongs to this
+   * transport.
+   */
   send(transport: Transport, bytes: Buffer): Promise<Conversation>;
-  /** Sends an allowed call on a separate connection; returns the bytes that arrived for it. */
+  /**
+   * Sends an allowed call on a separate connection. Returns the bytes that reached the upstream for
+   * this call.
+   */
   allowed(transport: Transport): Promise<string>;
-  /** Reason codes of the ledger's events, by event id. */
+  /** Returns the reason codes of the ledger's events, by event id. */
   reasons(): Promise<ReadonlyMap<string, string>>;
   close(): Promise<void>;
 }
@@ -97,8 +103,8 @@ async function configure({ api }: Separate, recorder: Recorder): Promise<void> {
 }
 
 /**
- * The request in the form of its transport: in absolute form on a plain connection, and with the
- * host of that transport.
+ * Adapts a request to its transport: puts in the host of the transport and, on a plain connection,
+ * the absolute form.
  */
 export function dressed(bytes: Buffer, { transport, authority }: Way): Buffer {
   const origin = transport === 'plain' ? `http://${authority}` : '';

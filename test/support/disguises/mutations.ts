@@ -29,7 +29,7 @@ const header = fc
 
 const byte = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
 const edit = fc.record({
-  // Prefers the positions where the amount begins and ends.
+  // Chooses the positions where the amount begins and ends more often than others.
   at: fc.oneof(fc.nat(), fc.constantFrom(deniedBody.indexOf(marker), deniedBody.length - 1)),
   remove: fc.integer({ min: 0, max: 2 }),
   insert: fc.oneof(
@@ -68,8 +68,8 @@ function apply(text: string, { at, remove, insert }: Edit): string {
 }
 
 /**
- * The denied call with these changes, followed by bytes that complete a head or body that was cut
- * short.
+ * Builds the denied call with these changes, followed by bytes that complete a head or body that
+ * was cut short.
  */
 export function writeMutation(place: Place, { headers, body, head }: Mutation): Buffer {
   const { authority, path } = place;
@@ -83,8 +83,8 @@ export function writeMutation(place: Place, { headers, body, head }: Mutation): 
 }
 
 /**
- * Every amount that some parser might find in the received bytes, whatever number format the parser
- * accepts.
+ * Returns every amount that some parser might find in the received bytes, whatever number format
+ * the parser accepts.
  */
 export function amountsIn(arrived: string): number[] {
   const plain = arrived.replaceAll(/\\u00([0-9a-f]{2})/gi, (_, hex: string) =>

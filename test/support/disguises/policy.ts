@@ -8,8 +8,8 @@ const paying = [
 const reading = ['payments.read', 'mcp.payments.refund.list', 'mcp.payments_tls.refund.list'];
 
 /**
- * Allows small amounts, reads and one customer's list in addition to the denied calls. If a denied
- * call is recognised as one of these, it is allowed and the test fails.
+ * Denies the disguised calls, and allows small amounts, reads and one customer's list. If a denied
+ * call is recognised as one of the allowed ones, it is performed and the test fails.
  */
 export const disguisePolicy = {
   id: 'disguises',

@@ -1,12 +1,15 @@
 interface RawRequest {
   readonly method?: string;
   readonly target?: string;
-  /** Header lines. Host is added, and Content-Length if there is no framing header. */
+  /**
+   * Header lines. A Host header is added and, if no header defines the framing, a Content-Length
+   * header.
+   */
   readonly headers?: readonly string[];
   readonly body?: string | Buffer;
 }
 
-/** One HTTP/1.1 request as bytes. */
+/** Returns one HTTP/1.1 request as bytes. */
 export function raw({ method = 'GET', target = '/', headers = [], body = '' }: RawRequest): Buffer {
   const bytes = typeof body === 'string' ? Buffer.from(body, 'utf8') : body;
   const isFramed = headers.some((line) => /^(content-length|transfer-encoding):/i.test(line));
@@ -20,7 +23,7 @@ export function raw({ method = 'GET', target = '/', headers = [], body = '' }: R
 export const jsonType = 'Content-Type: application/json';
 export const formType = 'Content-Type: application/x-www-form-urlencoded';
 
-/** A POST with a JSON body. */
+/** Returns a POST request with a JSON body. */
 export function post(target: string, body: unknown, headers: readonly string[] = []): Buffer {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   return raw({ method: 'POST', target, headers: [jsonType, ...headers], body: text });

@@ -8,7 +8,7 @@ export type Transport = 'plain' | 'connect' | 'tls';
 export interface Way {
   readonly proxyPort: number;
   readonly transport: Transport;
-  /** `host:port` in the CONNECT. */
+  /** `host:port` in the CONNECT request. */
   readonly authority: string;
   /** Authorities that the agent trusts. */
   readonly ca: string;
@@ -32,7 +32,7 @@ export interface Conversation {
 const patienceMs = 15_000;
 
 /**
- * Sends bytes unchanged and reads until the connection closes. After the first response, it sends a
+ * Sends bytes unchanged, and reads until the connection closes. After the first response, sends a
  * request that ends the connection. By then, the proxy has processed any request that was hidden
  * behind the first one.
  */
@@ -62,13 +62,16 @@ export async function converse(way: Way, bytes: Buffer): Promise<Conversation> {
   return promise;
 }
 
-/** The proxy refuses TRACE on every connection, and closes the connection. */
+/**
+ * Returns a TRACE request. The proxy refuses TRACE on every connection and then closes the
+ * connection.
+ */
 function lastRequest({ transport, authority }: Way): string {
   const target = transport === 'plain' ? `http://${authority}/` : '/';
   return `TRACE ${target} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`;
 }
 
-/** A connection that accepts requests, or the response that refused the CONNECT. */
+/** Opens a connection that accepts requests. If the CONNECT was refused, returns the response. */
 async function opened(way: Way): Promise<Socket | Conversation> {
   const socket = connect(way.proxyPort, '127.0.0.1');
   socket.on('error', () => {});
@@ -91,8 +94,8 @@ async function opened(way: Way): Promise<Socket | Conversation> {
 }
 
 /**
- * Reads the complete responses at the start of `text`, the first of which may be to HEAD. Interim
- * responses are skipped.
+ * Reads the complete responses at the start of `text`. The first one may be the response to HEAD.
+ * Interim responses are skipped.
  */
 function readAnswers(text: string, isHead: boolean): Conversation {
   const answers: Answer[] = [];

@@ -13,14 +13,15 @@ const beforeAnyCall: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Keeps the reason and the event id of each refusal, to compare them with the ledger at the end.
+ * Remembers the reason and the event id of each refusal, to compare them with the ledger at the
+ * end.
  */
 export class Witness {
   readonly #recorded = new Map<string, string>();
 
   /**
-   * Expects that all requests were refused, the first one for one of these reasons. If there was no
-   * response, `closed` must be one of the reasons.
+   * Expects that all requests were refused, and the first one for one of these reasons. If there
+   * was no response, `closed` must be one of the reasons.
    */
   refused({ answers, rest }: Conversation, reasons: readonly string[]): void {
     expect(rest).toBe('');
@@ -28,7 +29,7 @@ export class Witness {
       const reason = /"reason_code":"([^"]+)"/.exec(answer.body)?.[1] ?? 'closed';
       const isInBand = answer.status === 200 && /"(?:isError":true|error":\{)/.test(answer.body);
       expect(isInBand || (answer.status >= 400 && answer.status < 500), answer.body).toBe(true);
-      // The response to HEAD has no body with a reason.
+      // The response to a HEAD request has no body, and so no reason.
       if (answer.body === '') continue;
       if (index === 0) expect(reasons).toContain(reason);
       this.#remember(reason, answer.body);
@@ -39,7 +40,7 @@ export class Witness {
   #remember(reason: string, body: string): void {
     const id = /"evidence_event_id":"([^"]+)"/.exec(body)?.[1];
     if (id !== undefined) this.#recorded.set(id, reason);
-    // TRACE, which is refused with this reason, ends every conversation.
+    // Every conversation ends with TRACE, which is refused with this reason.
     else if (reason !== 'proxy.method_refused') expect([...beforeAnyCall]).toContain(reason);
   }
 
@@ -48,8 +49,8 @@ export class Witness {
   }
 
   /**
-   * Expects that the ledger contains every refusal that returned an event id, with the reason that
-   * was returned.
+   * Expects that the ledger contains every refusal whose response had an event id, with the reason
+   * in the response.
    */
   async agreesWithLedger(stage: LiveStage): Promise<void> {
     let sealed: ReadonlyMap<string, string> = new Map();

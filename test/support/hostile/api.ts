@@ -15,7 +15,7 @@ import { type Gateway, roomyLimits, startGateway } from '../control-plane/gatewa
 
 export interface HostileRequest {
   readonly body?: string | Buffer | undefined;
-  /** Path parameters and query parameters, percent-encoded. */
+  /** Path parameters and query parameters; they are already percent-encoded. */
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
 }
@@ -25,7 +25,7 @@ export interface Judged {
   readonly status: number;
   readonly reason: string | undefined;
   readonly ms: number;
-  /** The request, shortened. */
+  /** The request in a shortened form. */
   readonly sent: string;
   /** True if an action was refused; such a refusal is recorded as evidence. */
   readonly isDecision: boolean;
@@ -40,19 +40,22 @@ export interface HostileApi {
    * sidecars.
    */
   send(operation: AnyOperation, request: HostileRequest): Promise<Judged>;
-  /** The URL of an operation, and the authorization that it needs. */
+  /** Returns the URL of an operation, and the authorization that it needs. */
   addressOf(operation: AnyOperation): {
     readonly url: string;
     readonly authorization: string | undefined;
   };
-  /** The number of requests sent, and the slowest of them. */
+  /** Returns the number of requests sent, and the slowest of them. */
   tally(): { readonly requests: number; readonly slowest: Pick<Judged, 'ms' | 'operation'> };
-  /** The number of rows in each table. */
+  /** Returns the number of rows in each table. */
   stored(): Promise<Readonly<Record<string, number>>>;
   close(): Promise<void>;
 }
 
-/** All operations on a real database, for tests that send requests that no client would send. */
+/**
+ * Starts all operations on a real database, for tests that send requests that no ordinary client
+ * would send.
+ */
 export async function startHostileApi(): Promise<HostileApi> {
   const gateway = await startGateway();
   const { services } = gateway;
@@ -66,8 +69,8 @@ export async function startHostileApi(): Promise<HostileApi> {
       : auth === 'sidecar'
         ? tokenOf(sidecar, services.clock.now())
         : ownerKey;
-  // Waits until the sections of the new sidecar are published, so that these rows are not
-  // attributed to a request.
+  // Waits until the new sidecar's sections are published, so that their rows are not attributed to
+  // a request.
   await until(() => isQuiet(gateway), { what: 'the sidecar’s lease and heartbeat are out' });
   let requests = 0;
   let slowest = { ms: 0, operation: 'none' };
@@ -117,7 +120,7 @@ export async function startHostileApi(): Promise<HostileApi> {
   };
 }
 
-/** An endless stream is not read; that it has begun is sufficient. */
+/** Reads only JSON bodies. An endless stream is not read: it is enough that it has begun. */
 async function bodyOf(response: Response): Promise<Record<string, unknown>> {
   if (response.headers.get('content-type')?.startsWith('application/json') !== true) {
     await response.body?.cancel();
@@ -155,7 +158,7 @@ async function isQuiet({ services: { db } }: Gateway): Promise<boolean> {
   return leases > 0 && beats > 0 && unsealed === 0;
 }
 
-/** Not counted, because a refusal is also stored for its idempotency key. */
+/** Tables that are not counted: a refusal is also stored for its idempotency key. */
 const notCounted = ['idempotency'];
 
 async function countRows({ services: { pool } }: Gateway): Promise<Record<string, number>> {

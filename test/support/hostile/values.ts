@@ -1,4 +1,4 @@
-/** Represents JSON text that no JavaScript value serialises to; `jsonText` inserts it. */
+/** JSON text to which no JavaScript value serialises; `jsonText` inserts it unchanged. */
 export class RawJson {
   readonly text: string;
 
@@ -24,7 +24,7 @@ export const brokenBodies: readonly (readonly [string, string | Buffer])[] = [
   ['a key given twice', '{"a":1,"a":1}'],
 ];
 
-/** Valid JSON that cannot be stored without a change of meaning; refused in every place. */
+/** Valid JSON that cannot be stored without changing its meaning. It is refused in every place. */
 export const unkeepable: readonly (readonly [string, unknown])[] = [
   ['10,000 nested arrays', new RawJson(nested('[', ']', 10_000))],
   ['10,000 nested objects', new RawJson(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`)],
@@ -43,8 +43,8 @@ export const unkeepable: readonly (readonly [string, unknown])[] = [
 ];
 
 /**
- * Values that some places accept and others refuse. No place may fail on them or process them
- * slowly.
+ * Values that some places accept and others refuse. No place may fail because of them or process
+ * them slowly.
  */
 export const awkward: readonly unknown[] = [
   null,
@@ -109,7 +109,7 @@ export const awkwardTexts: readonly string[] = [
 ];
 
 /**
- * Texts that are already percent-encoded: bytes that are not valid text, and text that cannot be
+ * Texts that are already percent-encoded: bytes that are not valid UTF-8, and text that cannot be
  * stored.
  */
 export const encodedTexts: readonly string[] = [
@@ -121,7 +121,7 @@ export const encodedTexts: readonly string[] = [
   '%zz',
 ];
 
-/** A value as JSON text. */
+/** Returns a value as JSON text. */
 export function jsonText(value: unknown): string {
   const raw: string[] = [];
   const text = JSON.stringify(value, (_name, member) =>

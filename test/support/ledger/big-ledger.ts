@@ -18,7 +18,7 @@ export interface BigLedger {
   readonly tenants: readonly string[];
   readonly rowsPerTenant: number;
   /**
-   * The time of the first event. The following events are `stepMs` apart, except those that arrived
+   * The time of the first event. Later events are `stepMs` apart, except for those that arrived
    * late.
    */
   readonly startMs: number;
@@ -40,7 +40,7 @@ const agents = 40;
 /**
  * Fills an empty database with valid ledgers, as sealing would have written them. They contain the
  * events of a few dozen agents: many decisions, few denials, an occasional action of a human, and
- * one event in a hundred that arrived a day late. The rows of the tenants are mixed.
+ * one event in a hundred that arrived up to a day late. The rows of different tenants alternate.
  */
 export async function makeBigLedger(
   pool: Pool,
@@ -67,8 +67,8 @@ export async function makeBigLedger(
     }
   }
   for (const { tenantId, state } of ledgers) await insertEnds(pool, tenantId, state);
-  // Brings the tables to the state after some time of use: with statistics, and with pages marked
-  // as visible to all.
+  // Brings the tables into the state that they have after some time of use: with statistics, and
+  // with pages marked as visible to all.
   await pool.query('VACUUM (ANALYZE) evidence_row');
   await pool.query('VACUUM (ANALYZE) evidence_batch');
   const tenants = ledgers.map(({ tenantId }) => tenantId);

@@ -10,7 +10,7 @@ import { signCheckpoint } from '../../../shared/ledger/checkpoint.ts';
 import { type EvidenceEvent, genesisHash } from '../../../shared/ledger/event.ts';
 import { Frontier, inclusionRanges, leafOf } from '../../../shared/ledger/merkle.ts';
 
-/** A tenant's ledger in memory, with the keys of its gateway. */
+/** A tenant's ledger in memory, with the keys of its installation. */
 export interface PaperLedger {
   readonly tenant: string;
   readonly rows: readonly BundleEvent[];
@@ -24,7 +24,7 @@ export function newKeys(): Keys {
   return { exportKey: generateSigningKey(), checkpointKey: generateSigningKey() };
 }
 
-/** Seals events as the ledger does. */
+/** Seals events in memory, as the ledger does. */
 export function paperLedger(
   events: readonly EvidenceEvent[],
   { tenant = 'acme', keys = newKeys() }: { readonly tenant?: string; readonly keys?: Keys } = {},
@@ -48,7 +48,7 @@ function treeOf(rows: readonly BundleEvent[]): Frontier {
   return tree;
 }
 
-/** A signed checkpoint of the first `size` rows. */
+/** Signs a checkpoint of the first `size` rows. */
 export function checkpointOf({ tenant, rows, checkpointKey }: PaperLedger, size = rows.length) {
   const root = treeOf(rows.slice(0, size)).root();
   const note = signCheckpoint({ origin: `gw.example/t/${tenant}`, size, root }, checkpointKey);
@@ -69,7 +69,8 @@ export interface PaperExport {
 }
 
 /**
- * The bytes of an export of a ledger, signed with the ledger's keys even if the content is wrong.
+ * Returns the bytes of an export of a ledger. They are signed with the ledger's keys even if the
+ * content is wrong.
  */
 export async function exportOf(ledger: PaperLedger, wanted: PaperExport = {}): Promise<Buffer> {
   const { format = 'json', dialect, filters = {}, checkpoint = checkpointOf(ledger) } = wanted;
@@ -97,7 +98,7 @@ export async function exportOf(ledger: PaperLedger, wanted: PaperExport = {}): P
   return Buffer.concat(parts);
 }
 
-/** A row with its proof in the tree over all rows. */
+/** Returns a row with its proof in the tree of all rows. */
 export function proved({ rows }: PaperLedger, position: number): BundleEvent {
   const row = rows[position - 1];
   if (row === undefined) throw new RangeError(`no row ${position}`);
@@ -129,7 +130,7 @@ export function fileOf(bytes: Uint8Array, partBytes = 1_000): ExportFile {
   };
 }
 
-/** Verifies an export; the gateway's export key is the trusted key. */
+/** Verifies an export. Trusts the ledger's export key. */
 export function verifyBytes(
   bytes: Uint8Array,
   ledger: Keys,

@@ -14,12 +14,14 @@ interface StoredRow {
 }
 
 /**
- * Changes that an attacker who owns the database can make to one tenant's ledger. The attacker
- * cannot sign without a key.
+ * Changes that an attacker with full access to the database can make to one tenant's ledger.
+ * Without a key, the attacker cannot sign.
  */
 export interface Forger {
   run(...statements: readonly string[]): Promise<void>;
-  /** Rewrites all rows from a position on, with matching hashes, links, tree and heads. */
+  /**
+   * Rewrites all rows after and including a position, with matching hashes, links, tree and heads.
+   */
   rewriteFrom(position: number, change?: readonly [from: string, to: string]): Promise<void>;
   /** Removes the rows after a position, and adapts the ledger's heads to the remaining rows. */
   cutAfter(position: number): Promise<void>;
@@ -27,7 +29,7 @@ export interface Forger {
   signHeads(key: SigningKey): Promise<void>;
   removeHeads(from: number): Promise<void>;
   removeCheckpoints(): Promise<void>;
-  /** Copies all evidence tables; returns a function that restores them. */
+  /** Copies all evidence tables. Returns a function that restores them. */
   backup(): Promise<() => Promise<void>>;
 }
 
@@ -112,7 +114,7 @@ export function forger(databaseUrl: string, pool: Pool, tenantId: string): Forge
     removeCheckpoints: () => run(`DELETE FROM evidence_checkpoint WHERE ${own}`),
     async backup() {
       const name = `backup_${++backups}`;
-      // Copied in one transaction, even while events are being sealed.
+      // Copies in one transaction under a lock, even while events are being sealed.
       const quietly = [`LOCK TABLE ${evidenceTables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`];
       const atOnce = (statements: readonly string[]) =>
         run('BEGIN', ...quietly, ...statements, 'COMMIT');

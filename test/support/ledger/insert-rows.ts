@@ -19,7 +19,7 @@ const columns = [
   'occurred_at',
 ] as const;
 
-/** Inserts prepared rows as one multi-row VALUES, without updating heads and without signing. */
+/** Inserts prepared rows as one multi-row VALUES. Neither updates heads nor signs. */
 export async function insertRows(
   pool: Pool,
   table: string,

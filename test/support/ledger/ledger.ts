@@ -13,7 +13,7 @@ import { generateSigningKey, type SigningKey } from '../../../shared/crypto/sign
 import type { EvidenceEvent } from '../../../shared/ledger/event.ts';
 import type { VerificationReport } from '../../../shared/ledger/verification/problem.ts';
 
-/** One key for every purpose; the ledger uses only the key for heads. */
+/** Returns signing keys with one key for every purpose. The ledger uses only the key for heads. */
 export function signingKeysOf(key: SigningKey): SigningKeys {
   return {
     active: async () => key,
@@ -23,22 +23,22 @@ export function signingKeysOf(key: SigningKey): SigningKeys {
   };
 }
 
-/** A ledger with a store of its own, as one control-plane process has it. */
+/** A ledger with a store of its own, as in a control-plane process. */
 export interface TestLedger extends RunningLedger {
   readonly store: Store;
   readonly signingKeys: SigningKeys;
-  /** Verifies the tenant's whole ledger, without leaving a trace. */
+  /** Verifies the tenant's whole ledger, and records nothing. */
   verify(tenantId: string): Promise<VerificationReport>;
 }
 
 interface LedgerOptions {
-  /** Undefined: the embedded database in `dataDir`. */
+  /** Undefined for the embedded database in `dataDir`. */
   readonly databaseUrl: string | undefined;
   readonly dataDir?: string;
   readonly key?: SigningKey;
   readonly signingKeys?: SigningKeys;
   readonly log?: Log;
-  /** Ledgers that share an outbox share its key. */
+  /** Key of the outbox. Ledgers that share an outbox must share it. */
   readonly vault?: Pick<Vault, 'mac'>;
 }
 
@@ -64,8 +64,8 @@ export async function openLedger(options: LedgerOptions): Promise<TestLedger> {
 }
 
 /**
- * Seals events one after the other, as another process on the same database would, without any
- * state of this process in memory.
+ * Seals events one after the other, as another process on the same database would: it has no state
+ * of this process in memory.
  */
 export async function sealElsewhere(
   { config, signingKeys, vault }: Pick<Services, 'config' | 'signingKeys' | 'vault'>,
@@ -77,7 +77,7 @@ export async function sealElsewhere(
   await other.close();
 }
 
-/** A decision about agent 7 unless `fields` differ. */
+/** Returns a decision about agent 7, unless `fields` change this. */
 export function anEvent(fields: Partial<EvidenceEvent> = {}): EvidenceEvent {
   return {
     agent_id: '7',
@@ -97,8 +97,8 @@ export function anEvent(fields: Partial<EvidenceEvent> = {}): EvidenceEvent {
 }
 
 /**
- * Runs SQL with triggers and constraint checks disabled, to change rows that are otherwise
- * immutable.
+ * Runs SQL with triggers and constraint checks disabled, so that it can change rows that are
+ * otherwise immutable.
  */
 export async function tamper(databaseUrl: string, ...statements: readonly string[]): Promise<void> {
   const client = new pg.Client({ connectionString: databaseUrl });

@@ -4,8 +4,9 @@ import { Frontier, leafOf } from '../../../shared/ledger/merkle.ts';
 import { tamper } from './ledger.ts';
 
 /**
- * Creates a ledger of any length for a tenant at once. Its rows contain only hashes, so the ledger
- * does not verify. Its tree and signed head are as sealing would have created them.
+ * Creates a ledger of any length for a tenant in a short time. Its rows contain only hashes, so the
+ * ledger does not pass verification. Its tree and its signed head are as sealing would have created
+ * them.
  */
 export async function writeLongLedger(
   { signingKeys, pool }: Pick<Services, 'signingKeys' | 'pool'>,

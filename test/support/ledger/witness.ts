@@ -5,9 +5,9 @@ import { createInterface } from 'node:readline';
 import { goModule } from '../programs/go.ts';
 
 export interface RunningWitness {
-  /** The witness in the form of `SALLYPORT_WITNESSES`. */
+  /** Describes the witness, in the form of `SALLYPORT_WITNESSES`. */
   readonly setting: string;
-  /** Registers a ledger at the witness by the ledger's verifier key. */
+  /** Registers a ledger at the witness, with the ledger's verifier key. */
   know(vkey: string): Promise<void>;
   close(): Promise<void>;
 }

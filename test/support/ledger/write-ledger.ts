@@ -9,7 +9,7 @@ const key = importPrivateKey(readFileSync(keyFile));
 const ledger = await openLedger({ databaseUrl, key });
 process.stdout.write('ready\n');
 const seals = Array.from({ length: Number(count) }, async (_, index) => {
-  // The events are sealed partly in groups and partly one at a time.
+  // Seals some of the events in groups and others one at a time.
   await new Promise((resolve) => setTimeout(resolve, Math.floor(index / 10) * 2));
   const event = anEvent({ chain_id: `agent:${index % 5}`, source: `writer:${process.pid}` });
   await ledger.seal(tenantId, event);

@@ -6,9 +6,9 @@ type Value = JsonValue | undefined;
 const combinationsMax = 40_000;
 
 /**
- * Contexts with all values at which a small policy could change its decision, for every path in the
- * policy: the values that it compares with, slightly larger and smaller ones, the same values as
- * text, in lists and joined, and values of every other kind. Built without code of the product.
+ * Returns contexts with all values at which a small policy could change its decision, for every
+ * path in the policy: the values with which it compares, slightly larger and smaller ones, the same
+ * values as text, in lists and joined, and values of every other kind. Uses no code of the product.
  */
 export function boundaryContexts({ rules, applies_to }: PolicyDefinition): readonly JsonObject[] {
   const conditions = rules.flatMap(({ when }) => ('all' in when ? when.all : when.any));
@@ -81,7 +81,10 @@ function aroundAll(literals: readonly JsonValue[]): readonly Value[] {
   return [...new Map(all.map((value) => [JSON.stringify(value) ?? 'missing', value])).values()];
 }
 
-/** Texts that match this pattern, from a manually written list for the patterns of the tests. */
+/**
+ * Returns texts that match this pattern, from a manually written list for the patterns in the
+ * tests.
+ */
 function found(pattern: string): readonly string[] {
   const known = ['5', 'c', 'ceo', 'a@acme.com', 'ceo@acme.com', 'a@evil.com', 'ab-12', '60', 'ab'];
   return known.filter((text) => new RegExp(pattern).test(text));

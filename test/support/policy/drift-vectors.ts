@@ -15,7 +15,7 @@ interface SchemaVector extends Omit<DriftVector, 'drifts'> {
   readonly changes: readonly (readonly [kind: string, path: string])[];
 }
 
-/** All golden drift cases; those about input schemas are converted to manifests. */
+/** Returns all golden drift cases. Cases about input schemas are converted to manifests. */
 export function driftVectors(): readonly DriftVector[] {
   const schemas = loadVectors<SchemaVector>('drift/input-schema.yaml').map(
     ({ name, before, after, changes }): DriftVector => ({
@@ -33,8 +33,8 @@ export function driftVectors(): readonly DriftVector[] {
 }
 
 /**
- * Whether a tool with this schema can be registered; arguments cannot be validated against an
- * invalid schema.
+ * Returns whether a tool with this schema can be registered. With an invalid schema, arguments
+ * could not be validated.
  */
 export function isRegistrable({ inputSchema }: JsonObject): boolean {
   return (

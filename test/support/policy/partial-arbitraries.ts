@@ -71,7 +71,7 @@ export const partialContext: fc.Arbitrary<PartialValue> = object({
   environment: textOf('prod', 'dev'),
 });
 
-/** A value that the partial value permits; undefined if it permits none. */
+/** Generates values that the partial value permits. Undefined means that the value is absent. */
 export function completionOf(partial: PartialValue): fc.Arbitrary<JsonValue | undefined> {
   if ('known' in partial) return fc.constant(partial.known);
   if ('kinds' in partial) {

@@ -28,18 +28,18 @@ interface ConstraintVector {
 export interface PresentedVector {
   readonly name: string;
   readonly claims: Partial<PassportClaims>;
-  /** Offset of its times from now, in milliseconds. */
+  /** Offset of the passport's times from the current time, in milliseconds. */
   readonly shiftMs: number;
   readonly before: 'nothing' | 'revoked' | 'used';
   readonly action: Pick<Action, 'tool' | 'resource' | 'args'>;
   readonly capabilities: readonly string[] | undefined;
-  /** The reason codes of the failing checks, in the order of the checks. */
+  /** The reason codes of the checks that fail, in the order of the checks. */
   readonly fails: readonly string[];
 }
 
 const befores = { revoked: { revoked: true }, used: { use: 'replayed' } };
 
-/** The cases of `passport/checks.yaml` and `constraints.yaml` that a request can cause. */
+/** Returns the cases of `passport/checks.yaml` and `constraints.yaml` that a request can cause. */
 export function presentedVectors(): readonly PresentedVector[] {
   const checks = loadVectors<CheckVector>('passport/checks.yaml')
     .filter(({ passport, claims }) => isPresentable(passport, claims))
@@ -81,8 +81,8 @@ function isPresentable(
   const isKnown = Object.values(befores).some(
     (known) => JSON.stringify(known) === JSON.stringify(passport),
   );
-  // Excludes leases, which are never presented, and cases in which the bus cannot claim, which a
-  // request cannot cause.
+  // Excludes leases, because they are never presented, and cases in which the bus cannot claim,
+  // because no request can cause them.
   return (isOrdinary || isKnown) && claims.lease_size === undefined;
 }
 
@@ -98,7 +98,7 @@ interface Present {
   readonly nowMs: number;
 }
 
-/** The claims of a vector with the present agent and user and with the current time. */
+/** Returns the claims of a vector, for an existing agent and user and with current times. */
 export function claimsFor({ claims, shiftMs }: PresentedVector, present: Present): PassportClaims {
   const shift = Math.floor((present.nowMs - nowMs + shiftMs) / 1000);
   const all = { ...baseClaims, ...claims };

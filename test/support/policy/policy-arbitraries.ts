@@ -12,7 +12,7 @@ import { policyHash } from '../../../shared/policy/language/hash.ts';
 import type { PublishedPolicy } from '../../../shared/policy/language/published-policy.ts';
 
 /**
- * Policies and contexts over a vocabulary so small that rules often match, overlap and conflict.
+ * Policies and contexts over a small vocabulary, so that rules often match, overlap and conflict.
  * The values include unusual ones.
  */
 const toolNames = ['pay.refund', 'pay.charge', 'mail.send', 'db.read'] as const;

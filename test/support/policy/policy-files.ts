@@ -16,7 +16,7 @@ export interface Ran {
 export interface PolicyFolder {
   readonly path: string;
   write(name: string, text: string | Uint8Array): void;
-  /** Runs `sallyport …` with exactly these settings. */
+  /** Runs `sallyport …` with only these settings. */
   sallyport(...args: readonly string[]): Promise<Ran>;
   /** Runs a line in a shell that has `sallyport` on its PATH. */
   shell(line: string): Promise<Ran>;
@@ -55,8 +55,8 @@ function run(
 }
 
 /**
- * A policy file on refunds: small ones are allowed, medium ones need approval, large ones are
- * denied.
+ * Returns a policy file about refunds: small ones are allowed, medium ones need approval, large
+ * ones are denied.
  */
 export function refundsPolicy({ small = 100, large = 1000, mode = 'enforce' } = {}): string {
   return `id: refunds
@@ -88,7 +88,10 @@ rules:
 `;
 }
 
-/** A case file on refunds: amount, decision, and the reason if it must be compared. */
+/**
+ * Returns a case file about refunds. Each case has an amount, a decision, and the reason if it must
+ * be compared.
+ */
 export function refundCases(
   ...cases: readonly (readonly [amount: unknown, decision: string, reason?: string])[]
 ): string {

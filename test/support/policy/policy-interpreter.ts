@@ -12,8 +12,8 @@ import type { PublishedPolicy } from '../../../shared/policy/language/published-
 
 /**
  * A second implementation of the policy language, as simple as possible and independent of the
- * product's code: it evaluates every rule of every policy in turn, without an index or compilation.
- * It is slow and easy to compare with the design; the compiled form must always agree with it.
+ * product's code. It evaluates every rule of every policy in turn, without an index or compilation.
+ * It is slow, but easy to compare with the design. The compiled form must always agree with it.
  */
 interface Interpretation {
   readonly decision: string;
@@ -102,7 +102,8 @@ function isListed(list: readonly string[] | undefined, value: JsonValue | undefi
 }
 
 /**
- * Globs: `*` matches one or more characters except dots, `**` one or more characters of any kind.
+ * Returns whether a glob matches: `*` stands for one or more characters except dots, `**` for one
+ * or more characters of any kind.
  */
 function fits(glob: string, text: string): boolean {
   if (glob === '') return text === '';

@@ -6,7 +6,7 @@ import type { ApprovalTerms, Decision } from '../../../shared/vocabulary/verdict
 
 const hash = `sha256:${'a'.repeat(64)}`;
 
-/** A policy set that returns the same outcome for every context. */
+/** Returns a policy set that has the same outcome for every context. */
 export function alwaysPolicies(
   decision: Decision,
   reasonCode: string,
@@ -39,7 +39,7 @@ export const noPolicies: PolicySet = {
   }),
 };
 
-/** Policies that must not be evaluated, because an earlier stage refuses the call. */
+/** Policies that fail when they are evaluated, because an earlier stage must refuse the call. */
 export const unaskedPolicies: PolicySet = {
   hash,
   size: 1,

@@ -20,16 +20,16 @@ import type {
  *       policies: [a, b] published in this order, which is the order of their ids;
  *                        default: every policy of the file
  *       context: {…}     roots of the PolicyContext, over the defaults below
- *       pure: true       no request can bring this context about (directory, manifest,
- *                        passport, another agent): for the pure function only
- *       expect:          decision, reason, matched (default none), and where they matter
- *                        observed, approval and deciding (name of the policy whose hash stamps);
- *                        strict: true where the policies raise the mode to `strict`
- *       live:            reason codes of the denials that a preflight without a passport and a call
- *                        through a sidecar end with, where an earlier stage denies them
+ *       pure: true       no request can cause this context (directory, manifest, passport,
+ *                        another agent), so only the pure function is tested
+ *       expect:          decision, reason, matched (default none) and, if they matter,
+ *                        observed, approval and deciding (name of the policy whose hash the
+ *                        verdict contains); strict: true if the policies raise the mode to `strict`
+ *       live:            if an earlier stage denies them: the reason codes for a preflight without
+ *                        a passport and for a call through a sidecar
  *
  * A case about a single condition is shorter. It stands for the policy `case` with one rule,
- * `case/rule`, that has this condition alone and gives the reason `case.matched`:
+ * `case/rule`, that has only this condition and the reason `case.matched`:
  *
  *     - name: …
  *       decision: deny                       of the rule; default allow
@@ -39,7 +39,7 @@ import type {
  */
 interface PolicyVector {
   readonly name: string;
-  /** In order of publication. */
+  /** The policies in the order of their publication. */
   readonly policies: readonly PolicyDefinition[];
   readonly context: PolicyContext;
   /** The call that results in this context; undefined for a `pure` case. */
@@ -60,7 +60,7 @@ interface VectorExpectation {
   readonly matched: readonly string[];
   readonly observed?: readonly string[] | undefined;
   readonly approval?: JsonObject | undefined;
-  /** `id` of the policy whose hash is in the verdict. */
+  /** `id` of the policy whose hash the verdict contains. */
   readonly deciding?: string | undefined;
   readonly strict?: boolean | undefined;
 }
@@ -105,7 +105,7 @@ const effects: Readonly<Partial<Record<RuleDecision, string>>> = {
   dry_run: 'deny',
 };
 
-/** All golden cases; each name begins with the name of its file. */
+/** Returns all golden cases. The name of each begins with the name of its file. */
 export function loadPolicyVectors(): readonly PolicyVector[] {
   return readdirSync(folder)
     .filter((file) => file.endsWith('.yaml'))

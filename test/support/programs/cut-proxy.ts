@@ -2,13 +2,16 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
 /**
- * A TCP proxy in front of a server that can lose responses: requests arrive, and responses do not.
+ * A TCP proxy in front of a server. It can lose responses: requests then reach the server, but the
+ * client receives no response.
  */
 export interface CutProxy {
   readonly url: string;
-  /** Loses the response to the next request that contains `text`, and closes all connections. */
+  /**
+   * Loses the response to the next request that contains `text`, and then closes all connections.
+   */
   loseAnswerTo(text: string, then?: 'stay-down'): void;
-  /** New connections are refused while true. */
+  /** While true, new connections are refused. */
   isDown: boolean;
   close(): Promise<void>;
 }

@@ -11,8 +11,8 @@ declare module 'vitest' {
 }
 
 /**
- * Finds or installs Redis and the clients that tests use, and starts the Postgres that the tests
- * share. Returns a function that stops Postgres.
+ * Finds or installs Redis and the clients that the tests use, and starts the Postgres that the
+ * tests share. Returns a function that stops Postgres.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   await findServer();

@@ -7,12 +7,15 @@ import { findProgram } from './programs.ts';
 
 const run = promisify(execFile);
 
-/** The program from one Go file that uses only the standard library; built once and cached. */
+/**
+ * Builds a program from one Go file that uses only the standard library. Builds it once and caches
+ * it.
+ */
 export function goProgram(source: string): Promise<string> {
   return build({ cwd: undefined, target: source, sources: [source], flags: '-mod=mod' });
 }
 
-/** The program from a folder with a Go module; `go.sum` pins the module's dependencies. */
+/** Builds a program from a folder with a Go module. `go.sum` pins the module's dependencies. */
 export function goModule(folder: string): Promise<string> {
   const sources = ['main.go', 'go.mod', 'go.sum'].map((name) => join(folder, name));
   return build({ cwd: folder, target: '.', sources, flags: '-mod=readonly' });
@@ -23,8 +26,8 @@ export function installedGo(): Promise<string> {
 }
 
 /**
- * The installed Go, or, if a module requires a newer version, that version from the module proxy.
- * Go 1.21 and later would fetch it automatically; the version in Debian 12 does not.
+ * Returns the installed Go or, if a module requires a newer version, that version from the module
+ * proxy. Go 1.21 and later would download it automatically, but the version in Debian 12 does not.
  */
 async function goFor(module: string): Promise<string> {
   const go = await installedGo();
@@ -39,7 +42,7 @@ async function goFor(module: string): Promise<string> {
       env: { ...process.env, GOFLAGS: '-mod=mod' },
     });
     await cp((JSON.parse(found) as { readonly Dir: string }).Dir, draft, { recursive: true });
-    // The module cache is read-only, and its files are not executable.
+    // Changes the modes, because the module cache is read-only and its files are not executable.
     await run('chmod', ['-R', 'u+rwX', draft]);
     await run('chmod', ['-R', '+x', join(draft, 'bin'), join(draft, 'pkg/tool')]);
   });

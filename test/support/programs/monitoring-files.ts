@@ -34,7 +34,7 @@ export function readBoard(): { readonly panels: readonly Panel[] } {
   return JSON.parse(fs.readFileSync(join(deployFolder, 'grafana/sallyport.json'), 'utf8'));
 }
 
-/** The expressions of the dashboard, with Grafana's variables replaced. */
+/** Returns the expressions of the dashboard, with Grafana's variables replaced by values. */
 export function boardExpressions(): string[] {
   return readBoard().panels.flatMap(({ targets = [] }) =>
     targets.map(({ expr }) =>
@@ -43,7 +43,7 @@ export function boardExpressions(): string[] {
   );
 }
 
-/** The metrics that an expression refers to. */
+/** Returns the metrics that an expression refers to. */
 export function metricsIn(expression: string): string[] {
   return [...expression.matchAll(/\b(?:sallyport|process|nodejs)_[a-z0-9_]+/g)].map(
     ([name]) => name,

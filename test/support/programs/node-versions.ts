@@ -23,13 +23,13 @@ export const nodeVersions: readonly NodeVersion[] = [
 
 export interface InstalledNode {
   readonly node: string;
-  /** A folder from which `axios`, `ws` and `undici-<version>` are imported. */
+  /** A folder from which a program can import `axios`, `ws` and `undici-<version>`. */
   readonly packages: string;
 }
 
 /**
- * Installs a release of Node for this machine's architecture from npm, once; later runs use the
- * cached folder.
+ * Installs a release of Node from npm, for this machine's architecture. Installs it only once:
+ * later runs use the cached folder.
  */
 export async function installNode({ version, undici }: NodeVersion): Promise<InstalledNode> {
   const platform = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;

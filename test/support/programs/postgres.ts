@@ -13,7 +13,7 @@ import pg from 'pg';
 const run = promisify(execFile);
 
 export interface PostgresServer {
-  /** Superuser URL of the database `postgres`, on a loopback port that survives a restart. */
+  /** Superuser URL of the database `postgres`. Its loopback port stays the same after a restart. */
   readonly url: string;
   /** The postmaster's process id, which changes with `restart`. */
   readonly pid: number;
@@ -26,7 +26,7 @@ export interface PostgresServer {
 }
 
 interface PostgresOptions {
-  /** Enables fsync, for benchmarks. Even without fsync, a crash of the process loses no data. */
+  /** Enables fsync, for benchmarks. Even without fsync, no data is lost if the process crashes. */
   readonly durable?: boolean;
 }
 
@@ -67,8 +67,8 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
 }
 
 /**
- * A new empty database on the run's shared server, or on the server of `serverUrl`. `drop` closes
- * all open connections to it.
+ * Creates an empty database on the run's shared server, or on the server of `serverUrl`. `drop`
+ * closes all open connections to it.
  */
 export async function freshDatabase(
   serverUrl?: string,
@@ -94,7 +94,7 @@ async function execute(url: string, sql: string): Promise<void> {
   }
 }
 
-// ------------------------------------------------------------------ the cluster's making
+// ------------------------------------------------------------------ creating the cluster
 
 async function createCluster(durable: boolean): Promise<Cluster> {
   const binaries = findBinaries();
@@ -106,7 +106,7 @@ async function createCluster(durable: boolean): Promise<Cluster> {
   }
   const initdb = ['-D', join(folder, 'data'), '-U', 'postgres', '--auth=trust', '-E', 'UTF8'];
   try {
-    // Trusts all loopback connections, because the server contains only test data and lives only
+    // Trusts all loopback connections, because the server contains only test data and exists only
     // during one run.
     await run(join(binaries, 'initdb'), [...initdb, '--locale=C', '--no-sync'], {
       ...account,
@@ -124,7 +124,8 @@ async function createCluster(durable: boolean): Promise<Cluster> {
 }
 
 /**
- * The folder of `initdb` and `postgres`: from PATH, from Debian's folder, or from the npm package.
+ * Returns the folder of `initdb` and `postgres`: from the PATH, from Debian's folder, or from the
+ * npm package.
  */
 function findBinaries(): string {
   const debian = '/usr/lib/postgresql';
@@ -178,7 +179,7 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-// ------------------------------------------------------------------ the server's life
+// ------------------------------------------------------------------ running the server
 
 interface RunningServer {
   readonly pid: number;
@@ -186,8 +187,8 @@ interface RunningServer {
   readonly ended: Promise<void>;
 }
 
-// The guard stops the server and removes its data when its parent ends. It notices this because the
-// pipe from the parent closes, however the test run ends.
+// The guard stops the server and removes its data when its parent ends, however the test run ends.
+// It notices the end of its parent because the pipe from the parent closes.
 const guardScript = `
 "$@" >>log 2>&1 </dev/null 3<&- &
 server=$!
@@ -204,8 +205,7 @@ async function start(cluster: Cluster): Promise<RunningServer> {
   for (;;) {
     const server = await launch(cluster);
     if (await answers(cluster, server, deadline)) return server;
-    // Backends of a killed postmaster may still hold its shared memory, so the start is tried
-    // again.
+    // Backends of a killed postmaster may still hold its shared memory, so the start is repeated.
     if (Date.now() > deadline) {
       const log = readFileSync(join(cluster.folder, 'log'), 'utf8').slice(-2000);
       throw new Error(`Postgres for tests did not start:\n${log}`);

@@ -11,22 +11,22 @@ export interface Program {
   readonly pid: number;
   /** Everything that the program has printed so far. */
   output(): string;
-  /** Sends SIGTERM and waits; resolves with the exit code. */
+  /** Sends SIGTERM and waits. Resolves with the exit code. */
   stop(): Promise<number | null>;
-  /** Sends SIGKILL, so the program cannot shut down in order. */
+  /** Sends SIGKILL, so the program cannot shut down cleanly. */
   kill(): Promise<void>;
   exited(): Promise<number | null>;
 }
 
 interface ProgramOptions {
-  /** Flags of Node itself. */
+  /** Flags for Node itself. */
   readonly flags?: readonly string[];
   readonly args?: readonly string[];
-  /** A file for the output, instead of memory; for programs that print a lot. */
+  /** A file to which the output is written instead of to memory, for programs that print a lot. */
   readonly logFile?: string | undefined;
 }
 
-/** Starts `node FILE` with exactly this environment. */
+/** Starts `node FILE` with only these environment variables. */
 export function startProgram(
   file: string,
   env: Readonly<Record<string, string>>,
@@ -79,7 +79,7 @@ export async function until(
   }
 }
 
-/** True if a GET on `url` returns 200. */
+/** Returns whether a GET request to `url` returns 200. */
 export async function answersOk(url: string): Promise<boolean> {
   try {
     return (await fetch(url)).status === 200;
@@ -88,7 +88,7 @@ export async function answersOk(url: string): Promise<boolean> {
   }
 }
 
-/** A TCP port that was free a moment ago. */
+/** Returns a TCP port that was free a moment ago. */
 export async function freePort(): Promise<number> {
   const { createServer } = await import('node:net');
   const server = createServer();

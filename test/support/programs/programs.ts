@@ -7,8 +7,9 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 
 /**
- * The path of the first of these programs on the PATH. If there is none, root installs the Debian
- * package that contains it; any other user gets an error that names the package.
+ * Returns the path of the first of these programs on the PATH. If there is none, installs the
+ * Debian package that contains it, which requires root. For any other user, throws an error that
+ * names the package.
  */
 export async function findProgram(
   names: readonly [string, ...string[]],
@@ -31,7 +32,7 @@ export async function installPackages(packages: readonly string[]): Promise<void
   await run('apt-get', ['install', '-y', '--no-install-recommends', ...packages]);
 }
 
-/** All executables with these names on the PATH, in the order of the PATH. */
+/** Returns all executables with these names on the PATH, in the order of the PATH. */
 export async function findPrograms(names: readonly string[]): Promise<string[]> {
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
   const found: string[] = [];

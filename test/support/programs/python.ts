@@ -7,7 +7,10 @@ import { findPrograms, installPackages } from './programs.ts';
 
 const run = promisify(execFile);
 
-/** A Python with exactly the packages of a requirements file, created once and cached. */
+/**
+ * Creates a Python environment with only the packages of a requirements file. Creates it once and
+ * caches it.
+ */
 export async function pythonWith(requirements: string): Promise<string> {
   const { path, identity } = await findPython();
   const folder = await cachedFolder(

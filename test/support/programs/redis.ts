@@ -8,13 +8,13 @@ import { findProgram } from './programs.ts';
 
 interface RedisOptions {
   /**
-   * Keeps data over `restart` and `kill` (append-only file, synced on every write). Default: no
+   * Keeps data across `restart` and `kill` (append-only file, synced on every write). Default: no
    * data is kept.
    */
   readonly persistent?: boolean;
-  /** Default `noeviction`, which Sallyport requires. */
+  /** Default: `noeviction`, which Sallyport requires. */
   readonly maxmemoryPolicy?: string;
-  /** More settings, as on the command line: `['--maxclients', '20']`. */
+  /** Additional settings, as on the command line: `['--maxclients', '20']`. */
   readonly settings?: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export interface TestRedis {
   restart(): Promise<void>;
 }
 
-/** A separate, real Redis (or Valkey) for one test, on loopback and a free port. */
+/** Starts a separate, real Redis (or Valkey) for one test, on loopback and on a free port. */
 export async function startRedis(options: RedisOptions = {}): Promise<TestRedis> {
   const binary = await findServer();
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-redis-'));
@@ -117,8 +117,8 @@ async function freePort(): Promise<number> {
 }
 
 /**
- * The path of a server, which is installed first if possible. Call it once before tests run
- * concurrently.
+ * Returns the path of a server, and installs the server first if possible. Call it once before
+ * tests run concurrently.
  */
 export function findServer(): Promise<string> {
   return findProgram(['redis-server', 'valkey-server']);

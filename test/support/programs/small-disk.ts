@@ -6,20 +6,20 @@ import { join } from 'node:path';
 /** A separate file system that is small enough to be filled. */
 export interface SmallDisk {
   readonly folder: string;
-  /** Fills the free space, except for `bytes`. */
+  /** Fills the free space except for `bytes` bytes. */
   fill(bytes?: number): void;
   /** Uses up all free inodes, so that no more files can be created. */
   takeInodes(): void;
-  /** Frees the space and the inodes. */
+  /** Frees the space and the inodes that were used up. */
   free(): void;
-  /** Makes a folder on the disk read-only; returns a function that reverts this. */
+  /** Makes a folder on the disk read-only. Returns a function that makes it writable again. */
   freeze(folder: string): () => void;
   close(): void;
 }
 
 /**
- * Mounts a file system in memory. This requires root and CAP_SYS_ADMIN; without them, an error
- * reports this.
+ * Mounts a file system in memory. This requires root and CAP_SYS_ADMIN; without them, throws an
+ * error that says so.
  */
 export function smallDisk({ megabytes = 4, inodes = 200 } = {}): SmallDisk {
   const folder = fs.mkdtempSync(join(tmpdir(), 'small-disk-'));

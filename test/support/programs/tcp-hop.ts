@@ -1,14 +1,16 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** A TCP proxy in front of a server, whose network fails on demand. */
+/** A TCP proxy in front of a server. It simulates failures of the network on demand. */
 export interface TcpHop {
   readonly url: string;
-  /** Sets the target of new connections; existing connections are closed, as in a failover. */
+  /** Sets the target of new connections. Closes existing connections, as in a failover. */
   leadTo(targetUrl: string): void;
-  /** Delay of the server's responses. */
+  /** Delay of the server's responses, in milliseconds. */
   delayMs: number;
-  /** Closes every connection after this many further bytes of responses, within a message. */
+  /**
+   * Closes every connection in the middle of a message, after this many further bytes of responses.
+   */
   cutAfterBytes(count: number): void;
   close(): Promise<void>;
 }

@@ -6,7 +6,7 @@ interface AgentAnswer {
   readonly headers: Headers;
 }
 
-/** An agent: plain requests through the sidecar's proxy. */
+/** An agent that sends plain requests through the sidecar's proxy. */
 export interface AgentClient {
   get(url: string): Promise<AgentAnswer>;
   post(url: string, body: unknown, headers?: Record<string, string>): Promise<AgentAnswer>;

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 type Extension = readonly [type: number, data: Buffer];
 
 interface HelloParts {
-  /** No SNI extension if undefined. */
+  /** Name in the SNI extension; undefined: no such extension. */
   readonly sni?: string | undefined;
   readonly extensions?: readonly Extension[];
 }
@@ -19,13 +19,13 @@ function number(value: number): Buffer {
   return Buffer.from([value >> 8, value & 255]);
 }
 
-/** An SNI extension (RFC 6066 section 3) with these names, each of type host_name. */
+/** Returns an SNI extension (RFC 6066 section 3) with these names, each of type host_name. */
 export function sniExtension(...names: readonly string[]): Extension {
   const list = names.map((name) => Buffer.concat([Buffer.from([0]), vector(2, Buffer.from(name))]));
   return [0, vector(2, ...list)];
 }
 
-/** A ClientHello message (RFC 8446 section 4.1.2), without records around it. */
+/** Returns a ClientHello message (RFC 8446 section 4.1.2), without records around it. */
 export function helloMessage({ sni, extensions = [] }: HelloParts = {}): Buffer {
   const all = [...(sni === undefined ? [] : [sniExtension(sni)]), ...extensions];
   const versions: Extension = [43, vector(1, number(0x0304))];
@@ -52,14 +52,14 @@ export function inRecords(message: Buffer, bytesMax = 16_384): Buffer {
   return Buffer.concat(records);
 }
 
-/** A complete ClientHello as sent on the wire. */
+/** Returns a complete ClientHello, as it is sent on the wire. */
 export function clientHello(parts: HelloParts = {}): Buffer {
   return inRecords(helloMessage(parts));
 }
 
 const retryRandom = 'cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c';
 
-/** A HelloRetryRequest (RFC 8446 section 4.1.4) as a server sends it. */
+/** Returns a HelloRetryRequest (RFC 8446 section 4.1.4), as a server sends it. */
 export function helloRetryRequest(): Buffer {
   const body = [
     number(0x0303),
@@ -72,7 +72,7 @@ export function helloRetryRequest(): Buffer {
   return inRecords(Buffer.concat([Buffer.from([2]), vector(3, ...body)]));
 }
 
-/** A CONNECT followed by a ClientHello, as Latin-1 text. */
+/** Returns a CONNECT request followed by a ClientHello, as Latin-1 text. */
 export function connectWithHello(authority: string, sni: string): string {
   const head = `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`;
   return head + clientHello({ sni }).toString('latin1');

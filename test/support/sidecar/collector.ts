@@ -13,7 +13,7 @@ export interface CollectedSpan {
   readonly spanId: string;
   readonly parentSpanId: string | undefined;
   readonly name: string;
-  /** 2 is a server span, 3 a client span. */
+  /** Kind of the span: 2 for a server span, 3 for a client span. */
   readonly kind: number;
   readonly status: { readonly code?: number };
   readonly attributes: Readonly<Record<string, unknown>>;
@@ -23,7 +23,7 @@ export interface CollectedSpan {
 export interface Collector {
   readonly url: string;
   readonly spans: readonly CollectedSpan[];
-  /** All received requests, as text. */
+  /** Returns all received requests as text. */
   text(): string;
   close(): Promise<void>;
 }
@@ -39,7 +39,7 @@ interface OtlpBatch {
   }[];
 }
 
-/** The OTLP/HTTP port of an OpenTelemetry collector, for JSON only. */
+/** Starts the OTLP/HTTP port of an OpenTelemetry collector. It accepts only JSON. */
 export async function startCollector(): Promise<Collector> {
   const spans: CollectedSpan[] = [];
   let text = '';
@@ -76,7 +76,10 @@ function spansOf({ resourceSpans }: OtlpBatch): CollectedSpan[] {
   );
 }
 
-/** An attribute's value is wrapped in its type: `{stringValue}`, `{intValue}`, `{boolValue}`. */
+/**
+ * Unwraps attribute values, which are wrapped in their type: `{stringValue}`, `{intValue}`,
+ * `{boolValue}`.
+ */
 function plain(attributes: readonly Attribute[]): Record<string, unknown> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
 }

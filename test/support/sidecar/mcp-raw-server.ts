@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 
-/** One JSON-RPC message as received. */
+/** One JSON-RPC message, as it was received. */
 export interface RawCall {
   readonly id?: unknown;
   readonly method?: string;
@@ -9,7 +9,9 @@ export interface RawCall {
 
 type Answer = (call: RawCall, res: ServerResponse, req: IncomingMessage) => void;
 
-/** An MCP server whose responses a test defines byte for byte; works for every revision. */
+/**
+ * An MCP server whose responses are defined byte for byte by a test. It works for every revision.
+ */
 export function rawMcpServer(): { readonly http: Server; behave(answer: Answer): void } {
   let behaviour: Answer = (_call, res) => res.writeHead(500).end();
   const http = createServer((req, res) => {

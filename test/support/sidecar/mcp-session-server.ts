@@ -54,7 +54,7 @@ function makeServer(seen: string[]): McpServer {
     seen.push('slow was cancelled');
     return text('cancelled');
   });
-  // The server sends messages that belong to no request on the GET stream.
+  // On the GET stream, the server sends messages that belong to no request.
   server.registerTool('talk', {}, async () => {
     server.sendToolListChanged();
     await server.sendLoggingMessage({ level: 'info', data: 'by the stream' });

@@ -32,19 +32,19 @@ export class Cleanup {
   }
 }
 
-/** A new folder, which is removed at the end. */
+/** Creates a folder that is removed at the end. */
 export function temporaryFolder(cleanup: Cleanup): string {
   const folder = mkdtempSync(join(tmpdir(), 'sallyport-'));
   cleanup.add(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** A certificate authority for upstreams, as a company might run one. */
+/** Creates a certificate authority for upstreams, as a company might run one. */
 export function testAuthority(cleanup: Cleanup): Authority {
   return loadAuthority({ dataDir: temporaryFolder(cleanup), clock: systemClock });
 }
 
-/** Listens on loopback and returns the port; all connections are destroyed at the end. */
+/** Listens on loopback and returns the port. All connections are destroyed at the end. */
 export async function listening(server: NetServer, cleanup: Cleanup): Promise<number> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
@@ -100,7 +100,10 @@ interface TestProxyOptions extends Partial<IngressOptions> {
   readonly guard?: Guard;
 }
 
-/** The request as received, which the sidecar sends for a call that it need not rebuild. */
+/**
+ * Returns the request as received. The sidecar sends it in this form if it need not rebuild the
+ * call.
+ */
 export function asItCame(exchange: Exchange): Outgoing {
   return {
     scheme: exchange.scheme,
@@ -113,7 +116,7 @@ export function asItCame(exchange: Exchange): Outgoing {
   };
 }
 
-/** Ingress and forwarder, connected without a decision between them. */
+/** Starts the ingress and the forwarder without a decision between them. */
 export async function startProxy(
   cleanup: Cleanup,
   options: TestProxyOptions = {},
@@ -160,7 +163,7 @@ function answerFailure(res: Exchange['res'], { failure }: Outcome): void {
   res.end(JSON.stringify({ reason_code: failure }));
 }
 
-/** Sends bytes unchanged; resolves with everything received until the other side closes. */
+/** Sends bytes unchanged. Resolves with everything that is received until the other side closes. */
 export function raw(port: number, bytes: string | Buffer, endAfterMs?: number): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');

@@ -14,10 +14,7 @@ import { sectionDigest, signSection } from '../../../shared/sync/signed-section.
 
 export const sidecarId = 'sc_1';
 
-/**
- * A tenant's signed state, which the test controls completely: every version, signature and
- * heartbeat.
- */
+/** A tenant's signed state. The test controls every version, signature and heartbeat. */
 export class PublishedTenant {
   readonly tenantId: string;
   readonly key = generateSigningKey();
@@ -29,7 +26,7 @@ export class PublishedTenant {
   readonly tokens = new Map<string, string>();
   sequence = 0;
 
-  /** The keys that a sidecar would pin if it enrolled now. */
+  /** The keys that a sidecar would pin if it enrolled at this moment. */
   get sectionKeys() {
     return verificationKeys([this.key.publicJwk]);
   }

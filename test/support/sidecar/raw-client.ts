@@ -3,9 +3,9 @@ import { connect, type Socket } from 'node:net';
 /** A connection on which a test sends raw bytes. */
 export interface RawClient {
   readonly socket: Socket;
-  /** Everything received so far. */
+  /** Returns everything received so far. */
   text(): string;
-  /** Resolves with everything received when the other side has closed. */
+  /** Resolves when the other side has closed, with everything received. */
   readonly closed: Promise<string>;
 }
 
@@ -26,7 +26,7 @@ export async function rawClient(port: number, bytes = ''): Promise<RawClient> {
   return { socket, text: () => text, closed };
 }
 
-/** A request head in absolute form, with the matching Host header. */
+/** Returns the head of a request in absolute form, with the matching Host header. */
 export function headOf(method: string, url: string, headers = ''): string {
   return `${method} ${url} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n${headers}\r\n`;
 }

@@ -1,11 +1,11 @@
 import { spoolLinkHash } from '../../../shared/ledger/spool-head.ts';
 
-/** Lines as the spool returns them: bytes, each with its line feed. */
+/** Returns lines as the spool returns them: as bytes, each with its line feed. */
 export function linesFrom(texts: readonly string[]): Buffer[] {
   return texts.map((text) => Buffer.from(`${text}\n`));
 }
 
-/** The text of each of these lines. */
+/** Returns the text of each of these lines. */
 export function textsOf(lines: readonly Buffer[]): string[] {
   return lines.map((line) => {
     const text = line.toString();
@@ -14,7 +14,7 @@ export function textsOf(lines: readonly Buffer[]): string[] {
   });
 }
 
-/** The chain hash after these lines. */
+/** Returns the chain hash after these lines. */
 export function linkedHash(lines: readonly Buffer[], after: string): string {
   return textsOf(lines).reduce(spoolLinkHash, after);
 }

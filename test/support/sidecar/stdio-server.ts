@@ -1,5 +1,5 @@
-// A real MCP server over stdio, built with the official SDK, with one tool for each feature that a
-// test needs.
+// A real MCP server over stdio, built with the official SDK. It has one tool for each feature that
+// a test needs.
 import fs from 'node:fs';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
@@ -65,7 +65,7 @@ server.setRequestHandler(
   },
 );
 
-/** Sends each kind of request that a server may send to its client. */
+/** Sends the client a request of each kind that a server may send. */
 async function askClient() {
   const { roots } = await server.request({ method: 'roots/list' }, ListRootsResultSchema);
   const sampled = await server.createMessage({

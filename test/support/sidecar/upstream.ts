@@ -11,7 +11,7 @@ export interface Upstream {
     readonly headers: IncomingMessage['headers'];
     readonly body: string;
   }[];
-  /** Sets how it responds from now on. */
+  /** Sets how the upstream responds to later requests. */
   behave(answer: (req: IncomingMessage, res: ServerResponse, body: string) => void): void;
   close(): Promise<void>;
 }
@@ -22,7 +22,7 @@ const friendly = (_req: IncomingMessage, res: ServerResponse) => {
 };
 
 interface UpstreamOptions {
-  /** PEM; if both are given, the upstream uses TLS. */
+  /** Key and certificate in PEM format. If they are given, the upstream uses TLS. */
   readonly tls?: { readonly key: string; readonly cert: string };
   /** Default: the loopback address of IPv4. */
   readonly address?: string;

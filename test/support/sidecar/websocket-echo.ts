@@ -49,7 +49,7 @@ export async function startWebSocketEcho(): Promise<WebSocketEcho> {
   };
 }
 
-/** A client's frame is masked and a server's frame is not (section 5.1). */
+/** The frame of a client is masked, and the frame of a server is not (section 5.1). */
 function echoOf(frame: Buffer): Buffer {
   const length = (frame[1] ?? 0) & 0x7f;
   const mask = frame.subarray(2, 6);

@@ -5,7 +5,10 @@ import { type AgentClient, agentClient } from '../sidecar/agent-client.ts';
 import { startUpstream, type Upstream } from '../sidecar/upstream.ts';
 import { type Separate, type SeparateOptions, startSeparate } from './separate.ts';
 
-/** Separate processes with one bound tool and a policy that allows it up to an amount of 100. */
+/**
+ * Separate processes with one bound tool, and a policy that allows this tool up to an amount of
+ * 100.
+ */
 export interface FaultBench {
   readonly separate: Separate;
   readonly upstream: Upstream;
@@ -13,9 +16,9 @@ export interface FaultBench {
   readonly redis: Awaited<ReturnType<typeof startRedis>>;
   readonly database: Awaited<ReturnType<typeof freshDatabase>>;
   readonly url: string;
-  /** A call of the bound tool. */
+  /** Calls the bound tool. */
   pay(amount: unknown, headers?: Record<string, string>): ReturnType<AgentClient['post']>;
-  /** The ledger's events that match a query. */
+  /** Returns the ledger's events that match a query. */
   events(query?: string): Promise<LedgerEvent[]>;
   untilSealed(
     what: string,

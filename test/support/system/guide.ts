@@ -8,21 +8,21 @@ export interface GuideCommand {
   readonly printed: string;
 }
 
-/** A step of a guide: a file that the reader writes, or a command that they type. */
+/** A step of a guide: a file that the reader writes, or a command that the reader types. */
 export type GuideStep =
   | { readonly kind: 'file'; readonly name: string; readonly text: string }
   | ({ readonly kind: 'command' } & GuideCommand);
 
 const fence = /^```(\w+)\n([\s\S]*?)^```$/gm;
 
-/** A page of `docs/how-to`. */
+/** Returns a page of `docs/how-to`. */
 export function howTo(name: string): string {
   return fs.readFileSync(resolve(import.meta.dirname, '../../../docs/how-to', name), 'utf8');
 }
 
 /**
- * The steps of a Markdown page, in order: its `console` blocks, and every other block whose first
- * line is a comment with a file name.
+ * Returns the steps of a Markdown page, in their order: its `console` blocks, and every other block
+ * whose first line is a comment with a file name.
  */
 export function guideSteps(page: string): readonly GuideStep[] {
   return [...page.matchAll(fence)].flatMap(([, language, text = '']): readonly GuideStep[] => {
@@ -32,7 +32,7 @@ export function guideSteps(page: string): readonly GuideStep[] {
   });
 }
 
-/** A command continues in lines that are indented by four spaces. */
+/** Returns the commands of a block. Lines that are indented by four spaces continue a command. */
 function commandsIn(text: string): readonly GuideStep[] {
   return text
     .split(/^\$ /m)
@@ -43,7 +43,10 @@ function commandsIn(text: string): readonly GuideStep[] {
     });
 }
 
-/** Executes the steps; returns the actual output of each command with the output that the guide shows. */
+/**
+ * Executes the steps. Returns the actual output of each command, and the output that the guide
+ * shows.
+ */
 export async function follow(
   steps: readonly GuideStep[],
   folder: PolicyFolder,

@@ -13,11 +13,14 @@ import { post } from '../disguises/request.ts';
 import { type Answer, converse, type Way } from '../disguises/wire.ts';
 import { until } from '../programs/processes.ts';
 
-/** The owner's key of another tenant. */
+/** The API key of another tenant's owner. */
 export const strangerKey = formatApiKey('anotherTenantsOwnerKey00000000');
 export const proxyToken = 'a-token-of-the-second-sidecar';
 
-/** The sidecar of one agent, and the sidecar of another agent whose proxy requires a token. */
+/**
+ * The sidecar of one agent, and a sidecar of another agent. The other sidecar's proxy requires a
+ * token.
+ */
 export interface IdentityStage
   extends Pick<LiveStage, 'separate' | 'recorder' | 'way' | 'reasons'> {
   readonly other: Sidecar;
@@ -25,16 +28,16 @@ export interface IdentityStage
   readonly firstSidecar: string;
   /** The data directory of the other sidecar. */
   readonly dataDir: string;
-  /** Settings of the other sidecar, with a separate data directory. */
+  /** Returns settings of the other sidecar, with a separate data directory. */
   configOf(folder: string): ReturnType<typeof readConfig>;
   /**
-   * Sends an allowed call with additional headers and arguments, through the given sidecar or the
-   * first one.
+   * Sends an allowed call with additional headers and arguments, through the given sidecar or, by
+   * default, the first one.
    */
   send(headers: readonly string[], args?: object, through?: Sidecar): Promise<Answer | undefined>;
   /** Issues a passport for the first agent; `more` overrides its terms. */
   issue(more?: object, key?: string): Promise<string>;
-  /** The lease on the bus for a sidecar. */
+  /** Returns the lease that the bus has for a sidecar. */
   leaseOf(sidecarId: string): Promise<string>;
   close(): Promise<void>;
 }

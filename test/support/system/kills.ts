@@ -7,7 +7,9 @@ interface Kills {
   readonly victim: 'sidecar' | 'control plane';
   readonly times: number;
   readonly seed: number;
-  /** After this time, no further kill follows; the calls made until then are still verified. */
+  /**
+   * After this time, the program is not killed again. The calls made until then are still verified.
+   */
   readonly withinMs?: number;
 }
 
@@ -15,14 +17,14 @@ export interface KillReport extends Tally {
   readonly kills: number;
   /** Number of kills while the program was starting. */
   readonly atStart: number;
-  /** Time from start to ready; for a sidecar, from start to alive. */
+  /** Time from the start until ready; for a sidecar, from the start until alive. */
   readonly restartMs: { readonly median: number; readonly most: number };
 }
 
 /**
- * Kills a program repeatedly with SIGKILL under load: mostly at a random moment after at least one
- * more call was performed, sometimes while the program is starting. Then compares the performed
- * calls, the responses and the ledger.
+ * Kills a program repeatedly with SIGKILL under load. Most kills happen at a random moment after at
+ * least one more call was performed, some while the program is starting. Then compares the
+ * performed calls, the responses and the ledger.
  */
 export async function killUnderLoad({
   victim,
@@ -34,8 +36,8 @@ export async function killUnderLoad({
   const isSidecar = victim === 'sidecar';
   const calls = await startNumberedCalls({ isPresenting: isSidecar });
   const { separate } = calls.bench;
-  // Does not wait until a sidecar is ready. Its leases per minute are limited, and presented
-  // passports need none.
+  // Does not wait until a sidecar is ready: the number of its leases per minute is limited, and
+  // calls with presented passports need no lease.
   const restart = async (isAwaited = true) => {
     if (!isSidecar) return separate.restartControlPlane({ ready: isAwaited });
     await separate.restartSidecar({ ready: false });
@@ -49,8 +51,8 @@ export async function killUnderLoad({
   let atStart = 0;
   let kills = 0;
   try {
-    // The first stop is in order, because the compile cache is then stored, which makes all further
-    // starts fast.
+    // The first stop is a clean one: the program then stores its compile cache, which makes all
+    // further starts fast.
     await (isSidecar ? separate.sidecar : separate.controlPlane).stop();
     await restart();
     const deadline = performance.now() + withinMs;

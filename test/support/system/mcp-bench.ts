@@ -14,21 +14,21 @@ import { type Separate, startSeparate } from './separate.ts';
  */
 export const approverKey = formatApiKey('mcpBenchApproverKey00000000000');
 
-/** Control plane and sidecar as processes, between MCP clients and MCP servers. */
+/** A control plane and a sidecar as processes, between MCP clients and MCP servers. */
 export interface McpBench {
   readonly separate: Separate;
   readonly api: Separate['api'];
   /** A `fetch` through the sidecar, for clients that accept a `fetch` function. */
   readonly fetch: typeof fetch;
-  /** The environment variables with which any client uses the sidecar. */
+  /** The environment variables that make any client use the sidecar. */
   readonly proxyEnv: Readonly<Record<string, string>>;
   /**
-   * Starts a server and binds it; resolves with the address of its endpoint. The server is closed
+   * Starts a server and binds it. Resolves with the address of its endpoint. The server is closed
    * together with the bench.
    */
   serve(name: string, server: Server, binding?: Readonly<Record<string, unknown>>): Promise<URL>;
   /**
-   * Binds a host on which another program listens; resolves when the sidecar has received the
+   * Binds a host on which another program listens. Resolves when the sidecar has received the
    * binding.
    */
   bind(name: string, binding: Readonly<Record<string, unknown>>): Promise<void>;

@@ -14,7 +14,7 @@ export interface NumberedCalls {
   readonly bench: FaultBench;
   /** Number of calls with the response 200 so far. */
   readonly performed: number;
-  /** While true, agents do not call, because the sidecar is known to be unavailable. */
+  /** While true, the agents make no calls, because the sidecar is known to be unavailable. */
   isHeld: boolean;
   /** Stops the agents after each has received its response. */
   stop(): Promise<void>;
@@ -27,7 +27,10 @@ export interface Tally {
   readonly calls: number;
   readonly performed: number;
   readonly unanswered: number;
-  /** Number of interrupted calls: performed or permitted, with no outcome in the ledger. */
+  /**
+   * Number of interrupted calls: they were performed or permitted, but the ledger contains no
+   * outcome.
+   */
   readonly cut: number;
   readonly events: number;
 }
@@ -36,14 +39,15 @@ const agents = 6;
 const pauseMs = 10;
 
 /**
- * Agents that call sequentially. Every call has a unique number that also appears in the ledger.
+ * Starts agents that call sequentially. Every call has a unique number, which also appears in the
+ * ledger.
  */
 export async function startNumberedCalls({
   isPresenting = false,
 }: {
   /**
-   * Every second agent presents its own passports, because a sidecar that is killed repeatedly gets
-   * only a limited number of leases per minute for plain calls.
+   * Every second agent presents passports of its own. A sidecar that is killed repeatedly gets only
+   * a limited number of leases per minute, and calls without a passport need a lease.
    */
   readonly isPresenting?: boolean;
 } = {}): Promise<NumberedCalls> {
@@ -152,7 +156,7 @@ function tally({
   const allowedOf = (number: number) =>
     (decisions.get(number) ?? []).filter(({ decision }) => decision === 'allow');
 
-  // The calls with the number 0 were only made until the policy was active.
+  // Ignores the calls with the number 0, which were made only to wait until the policy was active.
   const numbered = calls.filter(({ number }) => number > 0);
   expect(findRepeated(performed.filter((number) => number > 0))).toEqual([]);
   expect(performed.filter((number) => allowedOf(number).length === 0)).toEqual([]);
@@ -185,9 +189,9 @@ function tally({
 }
 
 /**
- * Whether the sidecar died after this call, which is the only reason for a missing outcome: the
- * ledger contains a new start of the sidecar before the next call of the same agent. Each agent
- * calls sequentially.
+ * Returns whether the sidecar died after this call, which is the only valid reason for a missing
+ * outcome. In this case, the ledger contains a new start of the sidecar before the next call of the
+ * same agent, because each agent calls sequentially.
  */
 function isFollowedByBeginning(
   { number, worker }: Call,

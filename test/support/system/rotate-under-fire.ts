@@ -6,7 +6,7 @@ import { type Program, startProgram } from '../programs/processes.ts';
 import { startTwoControlPlanes, type TwoControlPlanes } from './two-control-planes.ts';
 
 interface Fire {
-  /** How often SIGKILL interrupts the rotation before it may finish. */
+  /** How often the rotation is killed with SIGKILL before it may finish. */
   readonly kills: number;
   /** Number of rows to wrap again, in addition to those that the load creates. */
   readonly rows: number;
@@ -19,13 +19,13 @@ export interface FireReport {
   /** The requests with another response, as `METHOD path status`. */
   readonly failed: readonly string[];
   /**
-   * Number of API keys, created before or during the rotation, that do not work with the new key
-   * alone.
+   * Number of API keys that do not work when only the new key is configured. The keys were created
+   * before or during the rotation.
    */
   readonly lostKeys: number;
   /** Exit code of `vault status`: 0 if nothing needs the old key. */
   readonly statusAfter: number | null;
-  /** The output of a start with the old key alone. */
+  /** The output of a start with only the old key. */
   readonly oldKeySays: string;
   /** The rotation's events in the tenants' ledgers. */
   readonly events: readonly string[];
@@ -33,8 +33,8 @@ export interface FireReport {
 }
 
 /**
- * Rotates the master key under two control planes that constantly receive requests, and kills the
- * rotation repeatedly as it progresses. Then starts both control planes with the new key alone.
+ * Rotates the master key of two control planes that constantly receive requests, and repeatedly
+ * kills the rotation while it progresses. Then starts both control planes with only the new key.
  */
 export async function rotateUnderFire({ kills, rows }: Fire): Promise<FireReport> {
   const pair = await startTwoControlPlanes();
@@ -84,7 +84,7 @@ async function seed(pair: TwoControlPlanes, rows: number): Promise<void> {
   await pair.call(0, 'POST', '/v1/agents/register', { name: 'a', capabilities: ['*'] });
   const stored = await pair.call(0, 'POST', '/v1/credentials', credential('first'));
   if (stored.status >= 300) throw new Error(`not stored: ${stored.text}`);
-  // Inserts copies of a real envelope of the control plane; from here on, only their number
+  // Inserts copies of a real envelope of the control plane. For this test, only their number
   // matters.
   await pair.pool.query(
     `INSERT INTO evidence_salt (tenant_id, event_id, sealed)
@@ -101,7 +101,9 @@ const credential = (name: string) => ({
   bind: { tools: ['x.*'], hosts: ['x.example'] },
 });
 
-/** Two concurrent callers that write and read secrets through the control planes that are up. */
+/**
+ * Starts two concurrent callers that write and read secrets through the control planes that are up.
+ */
 function startLoad(pair: TwoControlPlanes) {
   const up = new Set([0, 1]);
   const inFlight = [0, 0];
@@ -134,7 +136,7 @@ function startLoad(pair: TwoControlPlanes) {
   const caller = async (which: number) => {
     for (let turn = which; !stopped; turn++) {
       await round(turn, `c${which}-${turn}`).catch((error: Error) => failed.push(String(error)));
-      // The rate is limited, because only the continuity of the load matters.
+      // Limits the rate: the load only has to be continuous.
       await delay(25);
     }
   };
@@ -162,7 +164,8 @@ interface Progress {
 }
 
 /**
- * Resolves when more rows than this are under the new key; at first, when the rotation has begun.
+ * Resolves when at least `goal` rows are under the new key; for a goal of 0, when the rotation has
+ * begun.
  */
 async function untilWrapped(pool: Pool, { program, id, goal }: Progress): Promise<void> {
   let ended = false;
@@ -177,7 +180,7 @@ async function untilWrapped(pool: Pool, { program, id, goal }: Progress): Promis
     );
     if (rows[0]?.begun === true && rows[0].wrapped >= goal) return;
     if (ended) throw new Error(`the rotation ended:\n${program.output()}`);
-    // Counting uses one core; the pause leaves enough processor time to the rotation.
+    // Counting uses one core. The pause leaves enough processor time for the rotation.
     await delay(50);
   }
 }
@@ -198,7 +201,7 @@ async function keysLost(
       if (status !== 200) lost += 1;
     }
   };
-  // All askers share one iterator, so each key is used once.
+  // All callers share one iterator, so each key is used once.
   await Promise.all(Array.from({ length: 8 }, asker));
   return lost;
 }

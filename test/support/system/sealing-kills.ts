@@ -19,7 +19,10 @@ import { answersOk, freePort, type Program, startProgram, until } from '../progr
 interface SealingKills {
   readonly times: number;
   readonly seed: number;
-  /** After this time, no further kill follows; the requests made until then are still verified. */
+  /**
+   * After this time, the control plane is not killed again. The requests made until then are still
+   * verified.
+   */
   readonly withinMs?: number;
 }
 
@@ -28,16 +31,16 @@ export interface SealingReport {
   /** Number of kills while the program was starting. */
   readonly atStart: number;
   /**
-   * Number of requests whose response reported a sealed event, or a change whose event is sealed.
+   * Number of requests whose response reported a sealed event, or a change that has a sealed event.
    */
   readonly told: number;
   /**
-   * Number of requests whose response was lost or was a refusal, and how many of their events are
-   * in the ledger.
+   * Number of requests whose response was lost or was a refusal, and how many of these requests
+   * have an event in the ledger.
    */
   readonly untold: number;
   readonly untoldSealed: number;
-  /** Number of a sidecar's records, and number of its uploads that failed and were repeated. */
+  /** Number of the sidecar's records, and number of its uploads that failed and were repeated. */
   readonly uploaded: number;
   readonly uploadFailures: number;
   readonly rows: number;
@@ -50,7 +53,7 @@ export interface SealingReport {
 const ownerKey = formatApiKey('sealingKillsOwnerKey0000000000');
 const tenantId = 'default';
 
-/** One control plane on a real database, which is killed and started again. */
+/** Starts one control plane on a real database. It is killed and started again. */
 async function startVictim() {
   const database = await freshDatabase();
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'sealing-kills-'));
@@ -63,8 +66,8 @@ async function startVictim() {
     SALLYPORT_DEV_KEYS: `${ownerKey}=${tenantId}:owner:gateway:owner`,
     SALLYPORT_MASTER_KEY: randomBytes(32).toString('base64'),
     SALLYPORT_REQUESTS_PER_MINUTE: '10000000',
-    // The control plane verifies at every start and every second after it, because verification
-    // must also survive being killed.
+    // The control plane verifies its ledger at every start and then every second, because
+    // verification must also survive kills.
     SALLYPORT_VERIFY_MS: '1000',
     DATABASE_URL: database.url,
   };
@@ -107,7 +110,7 @@ interface Asked {
   readonly isTold: boolean;
 }
 
-/** Sends requests repeatedly, each with a new mark, whether or not they succeed. */
+/** Sends requests repeatedly, each with a new mark, regardless of whether they succeed. */
 function startWriter(victim: Victim, name: string, isOver: () => boolean) {
   const asked: Asked[] = [];
   const ask = async (mark: string): Promise<Asked> => {
@@ -141,7 +144,9 @@ const binding = (mark: string) => ({
   tool: 'marked',
 });
 
-/** A sidecar's spool and uploader, which repeats an upload until it is acknowledged. */
+/**
+ * Starts a sidecar's spool and uploader. The uploader repeats an upload until it is acknowledged.
+ */
 async function startSidecar(victim: Victim, isOver: () => boolean) {
   const agent = await victim.api('POST', '/v1/agents/register', {
     name: 'bot',
@@ -193,9 +198,9 @@ async function startSidecar(victim: Victim, isOver: () => boolean) {
 }
 
 /**
- * Kills the control plane repeatedly with SIGKILL while four writers seal: two through the API, one
- * through changes that record an event, and one sidecar that repeats its uploads. Then compares all
- * responses with the ledger.
+ * Kills the control plane repeatedly with SIGKILL while four writers seal events: two through the
+ * API, one through changes that record an event, and one sidecar that repeats its uploads. Then
+ * compares all responses with the ledger.
  */
 export async function killWhileSealing({
   times,
@@ -303,7 +308,7 @@ async function holdAgainst(
   };
 }
 
-/** The mark in an event, from its data or from the path of a binding. */
+/** Returns the mark in an event, from its data or from the path of a binding. */
 function markOf({ canonical, event_id: id }: Row): string {
   return /\b(?:one|two|changes)-\d+\b/.exec(canonical)?.[0] ?? id;
 }

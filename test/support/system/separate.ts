@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { formatApiKey } from '../../../shared/crypto/api-key.ts';
 import { answersOk, freePort, type Program, startProgram, until } from '../programs/processes.ts';
 
-/** Halves the start time of programs that are started repeatedly. */
+/** A compile cache, which halves the start time of programs that are started repeatedly. */
 const compileCache = { NODE_COMPILE_CACHE: join(tmpdir(), 'sallyport-tests-compiled') };
 
 const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
@@ -13,7 +13,7 @@ const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
 /** The flags with which `npm run sidecar` starts the sidecar. */
 const sidecarFlags = ['--max-semi-space-size=16', '--heap-growing-percent=100'];
 
-/** Control plane and sidecar as two processes on real Postgres and Redis. */
+/** A control plane and a sidecar as two processes on real Postgres and Redis. */
 export interface Separate {
   readonly origin: string;
   readonly ownerKey: string;
@@ -30,19 +30,19 @@ export interface Separate {
     method: string,
     path: string,
     body?: unknown,
-    /** Default: the owner's. */
+    /** API key; default: the owner's. */
     key?: string,
   ): Promise<{ readonly status: number; readonly body: Record<string, unknown> }>;
   /** Starts the control plane again after it has ended. */
   restartControlPlane(options?: { readonly ready: boolean }): Promise<void>;
-  /** Resolves when the sidecar is ready, unless the options specify otherwise. */
+  /** Starts the sidecar again. Resolves when it is ready, unless the options specify otherwise. */
   restartSidecar(options?: RestartOptions): Promise<void>;
   close(): Promise<void>;
 }
 
 interface RestartOptions {
   readonly ready: boolean;
-  /** Settings that change from now on. */
+  /** Settings to change. They stay changed for later starts. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -51,9 +51,9 @@ export interface SeparateOptions {
   readonly redisUrl: string;
   /** Settings and variables for the sidecar alone. */
   readonly sidecarEnv?: Readonly<Record<string, string>>;
-  /** Further development keys of the control plane, `key=tenant:role:scope`. */
+  /** Additional development keys of the control plane, `key=tenant:role:scope`. */
   readonly devKeys?: readonly string[];
-  /** Writes the output of both programs to files in `dataDir`; for runs with much output. */
+  /** Writes the output of both programs to files in `dataDir`, for runs with much output. */
   readonly isLogFiled?: boolean;
   /** The sidecar's data directory. Default: one in `dataDir`. */
   readonly sidecarDir?: string;
@@ -160,7 +160,7 @@ async function ready(program: Program, url: string): Promise<void> {
     if (ended) throw new Error(`the program ended:\n${program.output()}`);
     return answersOk(url);
   };
-  // A program that never becomes ready is killed here, because the test has no handle to stop it.
+  // Kills a program that never becomes ready, because the test has no handle to stop it.
   await until(`${url} answers 200`, isReady, 60_000).catch(async (cause) => {
     await program.kill();
     throw new Error(`not ready:\n${program.output().slice(-4_000)}`, { cause });

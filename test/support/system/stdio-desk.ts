@@ -34,11 +34,12 @@ const policy = {
   ],
 };
 
-/** Present in the environment of every bridge; it must not appear anywhere else. */
+/** The token is in the environment of every bridge, and must not appear anywhere else. */
 export const token = 'the-token-of-this-proxy';
 
 /**
- * A sidecar with the binding `crm` on a free port, and functions that start `sallyport mcp` for it.
+ * Starts a sidecar with the binding `crm` on a free port, and returns functions that start
+ * `sallyport mcp` for it.
  */
 export async function startStdioDesk() {
   const bench = await startFaultBench({ SALLYPORT_HOLD_MS: '20000' });
@@ -85,7 +86,10 @@ export async function startStdioDesk() {
     manners,
   ];
 
-  /** An MCP client that starts the bridge, which starts the server, as a desktop program would. */
+  /**
+   * Connects an MCP client that starts the bridge, which starts the server, as a desktop program
+   * would.
+   */
   async function connected(options: { readonly manners?: string } = {}) {
     const diary = newDiary();
     const transport = new StdioClientTransport({

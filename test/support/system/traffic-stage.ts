@@ -10,30 +10,30 @@ import { Cleanup, listening, temporaryFolder, testAuthority } from '../sidecar/p
 import { type Separate, startSeparate } from './separate.ts';
 
 /**
- * Control plane and sidecar as processes, with an upstream over plain HTTP and TLS, each with and
- * without bindings.
+ * A control plane and a sidecar as processes, with upstreams over plain HTTP and over TLS, each
+ * with and without bindings.
  */
 export interface TrafficStage {
   readonly cleanup: Cleanup;
   readonly separate: Separate;
   readonly databaseUrl: string;
-  /** Bound: `POST /pay` as `bank.pay`, and MCP at `/mcp` as `mcp.crm.*`. */
+  /** Bound upstreams: `POST /pay` is `bank.pay`, and MCP at `/mcp` is `mcp.crm.*`. */
   readonly bound: { readonly http: string; readonly https: string };
-  /** Not bound: opaque, as `http.<method>.127.0.0.1`. */
+  /** Upstreams without a binding: their calls are `http.<method>.127.0.0.1`. */
   readonly open: { readonly http: string; readonly https: string };
-  /** Sends requests through the sidecar, and trusts the sidecar's authority. */
+  /** A client that sends requests through the sidecar and trusts the sidecar's authority. */
   readonly agent: ProxyAgent;
   readonly proxyPort: number;
-  /** Resident memory of the sidecar, MiB. */
+  /** Returns the resident memory of the sidecar in MiB. */
   rss(): number;
-  /** A metric of the sidecar; 0 if the sidecar does not report it. */
+  /** Returns a metric of the sidecar, or 0 if the sidecar does not report it. */
   metric(name: string): Promise<number>;
   close(): Promise<void>;
 }
 
 /**
- * Much longer than clients keep idle connections, so that no request is sent on a closing
- * connection.
+ * Time that is much longer than clients keep idle connections, so that no request is sent on a
+ * connection that is closing.
  */
 const keepAliveTimeout = 65_000;
 
@@ -165,7 +165,7 @@ async function accepted(answer: ReturnType<Separate['api']>): Promise<void> {
   if (status >= 300) throw new Error(JSON.stringify(body));
 }
 
-/** Resident memory of a process, MiB. */
+/** Returns the resident memory of a process in MiB. */
 export function rssMiB(pid: number): number {
   const status = fs.readFileSync(`/proc/${pid}/status`, 'utf8');
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;

@@ -19,7 +19,7 @@ interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** Two control planes as processes on one Postgres and one Redis; tests may kill either of them. */
+/** Two control planes as processes on one Postgres and one Redis. Tests may kill either of them. */
 export interface TwoControlPlanes {
   readonly programs: Program[];
   readonly origins: readonly string[];
@@ -30,17 +30,14 @@ export interface TwoControlPlanes {
   readonly databaseUrl: string;
   /** The master key of both control planes. */
   readonly masterKey: string;
-  /**
-   * Starts one control plane, or restarts it. The given settings apply to this control plane from
-   * now on.
-   */
+  /** Starts or restarts one control plane. It keeps the given settings for later starts. */
   start(at: number, env?: Readonly<Record<string, string>>): Promise<void>;
   call(
     at: number,
     method: string,
     path: string,
     body?: object,
-    /** The name of a development key, or any other key itself. Default: the owner's. */
+    /** The name of a development key, or an API key itself. Default: the owner's. */
     key?: string,
   ): Promise<Answer>;
   close(): Promise<void>;
@@ -72,7 +69,7 @@ export async function startTwoControlPlanes(): Promise<TwoControlPlanes> {
     });
     await until(`${originOf(at)} is ready`, () => answersOk(`${originOf(at)}/readyz`), 60_000);
   };
-  // One after the other: the first migrates the database.
+  // Starts them one after the other, because the first one migrates the database.
   for (const at of [0, 1]) await start(at);
   return {
     programs,

@@ -26,8 +26,8 @@ export interface RunningSidecar {
 }
 
 /**
- * Two control planes on one Postgres and one Redis, and two sidecars of one agent, one connected to
- * each control plane.
+ * Two control planes on one Postgres and one Redis, and two sidecars of one agent. Each sidecar is
+ * connected to one of the control planes.
  */
 export interface TwoOfEach {
   readonly origins: readonly [string, string];
@@ -37,17 +37,17 @@ export interface TwoOfEach {
   readonly upstream: Upstream;
   readonly sidecars: readonly [RunningSidecar, RunningSidecar];
   /**
-   * Sends a request as the tenant's owner to the control plane with this index, by default the
-   * first. Approvals are decided as another person.
+   * Sends a request as the tenant's owner to the control plane with this index, by default to the
+   * first one. Approvals are decided as another person.
    */
   api(method: string, path: string, body?: unknown, at?: 0 | 1): Promise<Answer>;
-  /** A call of the bound tool `bank.pay` through one of the sidecars. */
+  /** Calls the bound tool `bank.pay` through one of the sidecars. */
   pay(
     by: number,
     amount: number,
     headers?: Record<string, string>,
   ): Promise<Answer & { readonly headers: Headers }>;
-  /** The events of a type that are in the ledger now. */
+  /** Returns the events of a type that are in the ledger at this moment. */
   events(type: string): Promise<readonly Record<string, unknown>[]>;
   close(): Promise<void>;
 }
@@ -76,7 +76,7 @@ export async function startTwoOfEach(sidecarEnv: Record<string, string> = {}): P
       DATABASE_URL: database.url,
     });
     programs.push(program);
-    // One after the other: the first migrates the database.
+    // Starts them one after the other, because the first one migrates the database.
     await ready(program, `http://127.0.0.1:${port}/readyz`);
   }
   const api: TwoOfEach['api'] = async (method, path, body, at = 0) => {
