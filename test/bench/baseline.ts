@@ -5,8 +5,8 @@ import { type Program, startProgram, until } from '../support/programs/processes
 const isPinnable = spawnSync('taskset', ['--version']).status === 0 && availableParallelism() > 1;
 
 /**
- * Pins processes to cores, if the machine has several: the measured program gets one core for
- * itself.
+ * Cores to which processes are pinned, if the machine has several. The measured program gets a core
+ * of its own.
  */
 export const cores = {
   measured: isPinnable ? '0' : undefined,

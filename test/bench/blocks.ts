@@ -32,7 +32,8 @@ async function registerHostileAgent(separate: Separate): Promise<number> {
 }
 
 /**
- * The costliest bodies that callers of the lowest roles can send (`agent`, then any that can read).
+ * Returns the costliest bodies that callers of the lowest roles can send: first the role `agent`,
+ * then any role that can read.
  */
 function costlyRequests({ agentId }: Separate, hostileId: number): readonly CostlyRequest[] {
   const action = { tool: 'bank.pay', resource: 'account:main', agent_id: agentId, user_id: 'u' };
@@ -108,7 +109,7 @@ function costlyRequests({ agentId }: Separate, hostileId: number): readonly Cost
   ];
 }
 
-/** How long the costliest requests block the control plane's event loop. */
+/** Measures how long the costliest requests block the control plane's event loop. */
 export async function benchBlocks(): Promise<BenchRow[]> {
   const postgres = await startPostgres({ durable: true });
   const redis = await startRedis();
@@ -155,7 +156,10 @@ async function measure(separate: Separate, { name, path, body }: CostlyRequest):
   };
 }
 
-/** The metric is the largest timer delay since the last read. */
+/**
+ * Reads the metric before and after the request, because it reports the largest timer delay since
+ * the last read.
+ */
 async function longestBlock(separate: Separate, path: string, body: string) {
   await lagMs(separate.origin);
   const { response } = await post(separate, path, body);

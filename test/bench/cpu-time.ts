@@ -1,14 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-// The value of `getconf CLK_TCK` on Linux.
+// Clock ticks per second: the value of `getconf CLK_TCK` on Linux.
 const ticksPerSecond = 100;
 
-/** Processor time of a process with its threads in seconds; undefined without /proc. */
+/**
+ * Returns the processor time of a process with its threads, in seconds; undefined without /proc.
+ */
 export function cpuSeconds(pid: number): number | undefined {
   const path = `/proc/${pid}/stat`;
   if (!existsSync(path)) return undefined;
-  // proc(5): the name may contain any character, so fields are counted from its closing
-  // parenthesis.
+  // The name of a process may contain any character (proc(5)), so fields are counted from the
+  // parenthesis that closes the name.
   const fields = readFileSync(path, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }

@@ -16,13 +16,13 @@ const rounds = 5;
 const msPerRound = 1000;
 const warmUpMs = 500;
 
-/** The values that distinguish the rules of one tool. */
+/** The kind of values that distinguish the rules of one tool. */
 type Shape = 'limits' | 'values' | 'texts';
 
 /**
  * Measures policy decisions per second on one core, with rules for 50 tools of which only the last
- * rule matches. In the shape `texts`, the index selects by tool only, so every rule of the tool is
- * tried.
+ * rule matches. In the shape `texts`, the index can select rules only by tool, so every rule of the
+ * tool is tried.
  */
 export async function benchDecision(): Promise<BenchRow[]> {
   const rows: BenchRow[] = [];
@@ -62,7 +62,10 @@ async function againstCedar(): Promise<BenchRow> {
   return { ...row, baselineName: 'Cedar wasm, preparsed' };
 }
 
-/** `decide` with a verified passport, a registered tool and the context built for each call. */
+/**
+ * Measures `decide` with a verified passport and a registered tool. The context is built for each
+ * call.
+ */
 async function wholeDecision(): Promise<BenchRow> {
   const rules = 200;
   const state = stateOf(compile(definitionOf('limits', rules)), toolName(rules - 1));
@@ -79,7 +82,7 @@ async function wholeDecision(): Promise<BenchRow> {
   return { ...rowOf(name, ours, policyAlone), baselineName: 'its policy part alone' };
 }
 
-/** The 99th percentile of single decisions. */
+/** Returns the 99th percentile of the time of single decisions, in microseconds. */
 function p99Micros(
   contexts: readonly PolicyContext[],
   decideOne: (context: PolicyContext) => string,
@@ -156,7 +159,7 @@ function stateOf(policies: DecisionState['policies'], tool: string): DecisionSta
   };
 }
 
-/** Ratio of the cost of a decision among 2,000 rules to one among 20. */
+/** Measures how much more a decision among 2,000 rules costs than a decision among 20. */
 async function growth(): Promise<BenchRow> {
   const [many, few] = await measure(policyOf('limits', 2000), policyOf('limits', 20));
   return {
@@ -198,7 +201,7 @@ function policyOf(shape: Shape, rules: number): Subject {
   return { ...loadOf(rules), decide: (context) => set.evaluate(context).reasonCode };
 }
 
-/** Runs both alternately, so that other load on the machine affects both. */
+/** Measures both alternately, so that other load on the machine affects both. */
 async function measure(first: Subject, second: Subject): Promise<readonly [Summary, Summary]> {
   const rates: [number[], number[]] = [[], []];
   await rate(first, warmUpMs);
@@ -210,7 +213,7 @@ async function measure(first: Subject, second: Subject): Promise<readonly [Summa
   return [summarise(rates[0]), summarise(rates[1])];
 }
 
-/** Decisions per second; every answer is checked. */
+/** Returns decisions per second. Every result is checked. */
 async function rate({ decide, contexts, expected }: Subject, durationMs: number): Promise<number> {
   const startedMs = performance.now();
   let done = 0;
@@ -268,7 +271,7 @@ function toolName(index: number): string {
   return `mcp.server${index % 5}.tool${index % tools}`;
 }
 
-/** Calls that differ in every value that does not affect the decision. */
+/** Returns calls that differ in every value that does not affect the decision. */
 function contextsOf(rules: number): readonly PolicyContext[] {
   return Array.from({ length: 64 }, (_, index) => ({
     tenant: { id: 't-1', name: 'Bench' },

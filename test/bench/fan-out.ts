@@ -18,11 +18,13 @@ interface Followed {
   readonly p50: number;
   readonly p99: number;
   readonly messages: number;
-  /** Followers that missed, repeated or reordered an event. */
+  /** Number of followers that missed an event, or received one twice or out of order. */
   readonly wrong: number;
 }
 
-/** Two hundred followers of one ledger, into which two thousand events a second are sealed. */
+/**
+ * Measures two hundred followers of one ledger, into which two thousand events a second are sealed.
+ */
 export async function benchFanOut(): Promise<BenchRow[]> {
   const server = await startPostgres();
   const { url } = await freshDatabase(server.url);
@@ -44,7 +46,7 @@ export async function benchFanOut(): Promise<BenchRow[]> {
     const [, said = ''] = client.output().trim().split('\n');
     const { p50, p99, messages, wrong } = JSON.parse(said) as Followed;
     const { user, system } = process.cpuUsage(before);
-    // Processor time is independent of other load on the machine.
+    // Reports processor time, because other load on the machine does not affect it.
     const cpuSeconds = ((user + system) / 1_000_000).toFixed(1);
     assert.equal(wrong, 0);
     assert.equal(messages, followers * events);
@@ -66,7 +68,9 @@ export async function benchFanOut(): Promise<BenchRow[]> {
   }
 }
 
-/** A fixed number at each tick, whether or not the earlier ones are sealed. */
+/**
+ * Seals a fixed number of events at each tick, whether or not the earlier ones are already sealed.
+ */
 async function sealEvenly(
   services: Awaited<ReturnType<typeof testServices>>,
   events: number,

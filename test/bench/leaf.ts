@@ -9,7 +9,7 @@ import type { BenchRow } from './row.ts';
 
 const leaves = 300;
 
-/** The time that minting a certificate for a new host blocks the event loop. */
+/** Measures how long minting a certificate for a new host blocks the event loop. */
 export function benchLeaf(): BenchRow {
   const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-bench-'));
   try {

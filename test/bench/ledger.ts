@@ -13,7 +13,7 @@ import { benchFanOut } from './fan-out.ts';
 import type { BenchRow } from './row.ts';
 
 const tenants = 20;
-/** Set `LEDGER_ROWS=200000` for a quick run. */
+/** Number of rows. Set `LEDGER_ROWS=200000` for a quick run. */
 const rows = Number(process.env.LEDGER_ROWS ?? 2_000_000);
 const pagesPerFilter = 300;
 const warmUps = 30;
@@ -23,7 +23,7 @@ const vault = {
   mac: (purpose: string, data: string) => createHmac('sha256', purpose).update(data).digest('hex'),
 } as Services['vault'];
 
-/** Measures reads from a ledger of two million rows of twenty tenants. */
+/** Measures reads from a ledger with two million rows of twenty tenants. */
 export async function benchLedger(): Promise<BenchRow[]> {
   const server = await startPostgres();
   const { url } = await freshDatabase(server.url);
@@ -72,7 +72,7 @@ async function pages({ store: { pool } }: TestLedger, big: BigLedger): Promise<B
     const times: number[] = [];
     for (let page = 0; page < pagesPerFilter + warmUps; page++) {
       const tenantId = big.tenants[page % tenants] ?? '';
-      // Reads from the beginning, and from random positions.
+      // Reads half of the pages from the beginning, and the others from random positions.
       const position = page % 2 === 0 ? 0 : Math.floor(random() * big.rowsPerTenant);
       const cursor = writeCursor(vault, tenantId, { position, chainId: '', seq: 0 });
       const asked = { ...filter(), cursor, limit: 100 };

@@ -1,12 +1,12 @@
 import { cores, startBaseline } from './baseline.ts';
 
-/** The repeated request, and how its response is verified. */
+/** The request to repeat, and how its response is verified. */
 export interface Load {
   /** Port of the server on 127.0.0.1. */
   readonly port: number;
-  /** Uses this forward proxy instead of a direct connection. */
+  /** Port of a forward proxy to use instead of a direct connection. */
   readonly proxyPort?: number | undefined;
-  /** TLS to the server; through a proxy, inside CONNECT. */
+  /** Uses TLS to the server; through a proxy, the TLS connection is inside CONNECT. */
   readonly secure?: boolean;
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -14,11 +14,14 @@ export interface Load {
   /** Text that every response with status 200 must contain. */
   readonly answerIncludes: string;
   readonly connections: number;
-  /** Requests a second over all connections at a constant rate; default: as fast as possible. */
+  /**
+   * Constant rate of requests per second, in total over all connections; default: as fast as
+   * possible.
+   */
   readonly ratePerSecond?: number;
   /**
-   * A file with one value for the header Action-Passport per request; the load ends with the last
-   * value.
+   * A file that contains a value of the header Action-Passport for each request. The load ends with
+   * the last value.
    */
   readonly passportsFile?: string;
   readonly warmupMs: number;
@@ -35,8 +38,8 @@ export interface Measured {
 }
 
 /**
- * POSTs from a separate process, one request at a time on each connection; every response is
- * verified. Ends when the last request is answered. Throws on a wrong response.
+ * Sends POST requests from a separate process, one at a time on each connection, and verifies every
+ * response. Ends when the last request is answered. Throws on a wrong response.
  */
 export async function load(options: Load): Promise<Measured> {
   const { ready, exited } = await startBaseline<Measured & { wrong: number; example: string }>(

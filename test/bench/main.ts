@@ -20,7 +20,7 @@ const suites: Readonly<Record<string, () => Promise<BenchRow[]>>> = {
   blocks: benchBlocks,
 };
 
-// Each suite verifies its results and throws if they are wrong; slow results are not a failure.
+// Each suite verifies its results and throws if they are wrong. Slow results are no failure.
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { json: { type: 'string', default: 'bench-results.json' } },

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Resident memory of a process in MB, current and peak (proc(5)). */
+/** Returns the resident memory of a process in MB, current and peak (proc(5)). */
 export function residentMb(pid: number): { readonly now: number; readonly peak: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'latin1');
   const read = (name: string) =>

@@ -13,15 +13,15 @@ export interface Peer {
   readonly name: string;
   readonly pid: number;
   readonly port: number;
-  /** The protocols that it supports. */
+  /** The protocols that it can proxy. */
   readonly carries: { readonly plain: boolean; readonly intercepted: boolean };
   stop(): Promise<void>;
 }
 
 interface PeerSettings {
-  /** A folder for its own files. */
+  /** A folder for the peers' files. */
   readonly folder: string;
-  /** PEM: the authority of the upstream's certificate. */
+  /** The authority of the upstream's certificate, in PEM format. */
   readonly ca: string;
 }
 
@@ -57,7 +57,7 @@ async function fromBaseline(
   return { name, pid, port: ready.port, carries, stop: kill };
 }
 
-// Programs for comparison are not dependencies: they are downloaded when they are measured.
+// Programs for comparison are not dependencies: they are downloaded when they are to be measured.
 const cache = resolve(import.meta.dirname, '../../node_modules/.cache');
 
 function mockttpModule(): string {
@@ -130,7 +130,7 @@ async function startSquid(folder: string): Promise<Peer> {
       `http_port 127.0.0.1:${port} ssl-bump generate-host-certificates=on tls-cert=${ca}`,
       `sslcrtd_program ${mint} -s ${minted} -M 4MB`,
       'ssl_bump bump all',
-      // Verification is disabled because Squid does not compare IP addresses with certificates.
+      // Verification is disabled, because Squid does not verify certificates against IP addresses.
       'tls_outgoing_options flags=DONT_VERIFY_PEER,DONT_VERIFY_DOMAIN',
       'http_access allow all',
       'cache deny all',
@@ -144,7 +144,8 @@ async function startSquid(folder: string): Promise<Peer> {
       '',
     ].join('\n'),
   );
-  // When started as root it switches to its own user, who must be able to read these files.
+  // When Squid is started as root, it switches to a user of its own, who must be able to read these
+  // files.
   if (userInfo().uid === 0) execFileSync('chown', ['-R', 'proxy', home]);
   fs.chmodSync(folder, 0o755);
   const child = await startCommand(squid, port, ['-N', '-f', config]);

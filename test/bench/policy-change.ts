@@ -11,7 +11,8 @@ const rulesPerPolicy = 20;
 const changes = 15;
 
 /**
- * The cost of a large set of policies: memory after compilation, and time when one of them changes.
+ * Measures the cost of a large set of policies: the memory after compilation, and the time to apply
+ * a change of one policy.
  */
 export function benchPolicyChange(): BenchRow[] {
   const collect = garbageCollector();
@@ -74,7 +75,7 @@ function garbageCollector(): () => void {
   return runInNewContext('gc') as () => void;
 }
 
-/** Heap bytes that the result of `make` retains. */
+/** Returns the number of heap bytes that the result of `make` retains. */
 function heapGrowth(collect: () => void, make: () => unknown): number {
   collect();
   const before = process.memoryUsage().heapUsed;

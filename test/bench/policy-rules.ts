@@ -4,14 +4,14 @@ export const tool = 'bank.pay';
 const rules = 200;
 const tools = 50;
 
-/** 200 rules over 50 tools, of which the last one allows the benchmark's calls. */
+/** 200 rules for 50 tools. The last rule allows the benchmark's calls. */
 export const benchPolicy = {
   id: 'bench',
   version: 1,
   rules: Array.from({ length: rules }, (_, index) => ruleAt(index)),
 };
 
-/** Other traffic through the measured sidecar: an MCP tool, and downloads. */
+/** Policy for other traffic through the measured sidecar: an MCP tool, and downloads. */
 export const otherPolicy = {
   id: 'bench-other',
   version: 1,

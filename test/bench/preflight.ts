@@ -9,7 +9,10 @@ import { type BenchRow, summarise } from './row.ts';
 
 const rounds = 3;
 
-/** `/v1/actions/preflight` with sealing on real Postgres, against an Express echo of the same body. */
+/**
+ * Measures `/v1/actions/preflight` with sealing on real Postgres, compared with an Express server
+ * that echoes the same body.
+ */
 export async function benchPreflight(): Promise<BenchRow[]> {
   const postgres = await startPostgres({ durable: true });
   const redis = await startRedis();

@@ -10,7 +10,7 @@ import { type Peer, startPeers } from './peers.ts';
 import { type BenchRow, summarise } from './row.ts';
 import { intercepted, plainHttp, type Workload } from './workload.ts';
 
-/** The upstream of the load: its ports, and its certificates' authority, PEM. */
+/** The upstream of the load: its ports, and the authority of its certificates in PEM format. */
 export interface BenchUpstream {
   readonly http: number;
   readonly https: number;
@@ -29,7 +29,7 @@ export interface BenchSidecar {
 }
 
 interface ProxyBenchOptions {
-  /** Default: ingress and forward only. */
+  /** Starts the product; default: ingress and forwarder only. */
   readonly startOurs?: (upstream: BenchUpstream) => Promise<BenchSidecar>;
   readonly name?: string;
   readonly rounds?: number;
@@ -49,7 +49,9 @@ export interface ProxyPair {
   readonly bare: Pick<BenchSidecar, 'pid' | 'port'>;
 }
 
-/** Requests a second through the sidecar, compared with a bare forward proxy and others. */
+/**
+ * Measures requests per second through the sidecar, compared with a bare forward proxy and others.
+ */
 export async function benchProxy(options: ProxyBenchOptions = {}): Promise<BenchRow[]> {
   const dataDir = mkdtempSync(join(tmpdir(), 'sallyport-bench-'));
   const authority = loadAuthority({ dataDir, clock: systemClock });
@@ -84,7 +86,7 @@ export async function benchProxy(options: ProxyBenchOptions = {}): Promise<Bench
       rows.push(...(await compare(options, { ...pair, workload, peers })));
     return [...rows, ...((await options.more?.(pair)) ?? [])];
   } catch (error) {
-    // An error during shutdown must not hide the first error.
+    // An error during shutdown must not hide this error.
     console.error(error);
     throw error;
   } finally {
@@ -142,13 +144,13 @@ async function compare(
   const peers = all
     .filter((peer) => withPeers && peer.carries[carries])
     .map((peer) => ({ peer, measured: newRounds() }));
-  // Warm-up until the JIT compilers have finished; the sidecar has more code to compile.
+  // Warms up until the JIT compilers have finished; the sidecar has more code to compile.
   const warmUp = (proxyPort: number, asked: string) =>
     load({ ...call, proxyPort, path: asked, warmupMs: 0 });
   await warmUp(baseline.port, barePath);
   const warm = await warmUp(ours.port, path);
   await ours.settle?.(warm);
-  // Alternating rounds, so that a slower machine affects both.
+  // Runs the proxies alternately, so that a slower machine affects both.
   for (let round = 0; round < rounds; round++) {
     await through(baseline, barePath, bare);
     const measured = await through(ours, path, our);
@@ -177,7 +179,7 @@ function newRounds(): Rounds {
   return { perSecond: [], cpuMicros: [] };
 }
 
-/** A row of medians; compared with the bare proxy unless `baselineName` is given. */
+/** Returns a row of medians. The baseline is the bare proxy unless `baselineName` names another. */
 export function rowOf({
   row,
   unit,

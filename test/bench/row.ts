@@ -4,10 +4,10 @@ export interface BenchRow {
   readonly ours: number;
   readonly baseline: number;
   readonly baselineName: string;
-  /** `ours / baseline`. */
+  /** Value of the product divided by that of the baseline. */
   readonly ratio: number;
   readonly unit: string;
-  /** Half of the range of the product's rounds, divided by their median. */
+  /** Half of the range of the product's rounds, divided by the median of these rounds. */
   readonly spread: number;
 }
 
@@ -16,7 +16,7 @@ export interface Summary {
   readonly spread: number;
 }
 
-/** The median of repeated measurements, and half of their range divided by the median. */
+/** Returns the median of repeated measurements, and half of their range divided by the median. */
 export function summarise(values: readonly number[]): Summary {
   const sorted = values.toSorted((a, b) => a - b);
   const median = sorted[Math.floor(sorted.length / 2)] ?? 0;

@@ -109,7 +109,7 @@ async function verifying(ledger: TestLedger): Promise<BenchRow[]> {
   ];
 }
 
-/** Rows for the raw tables, numbered continuously over the rounds. */
+/** Prepares rows for the raw tables. Their positions continue from round to round. */
 class RawRows {
   readonly #tenantId: string;
   #state: LedgerState;
@@ -142,7 +142,9 @@ class RawRows {
   }
 }
 
-/** Chains are spread evenly, so that looking one up costs the same while the ledger grows. */
+/**
+ * Keeps the chains in a fixed order, so that looking one up costs the same while the ledger grows.
+ */
 function chainsAfter(
   state: LedgerState,
   moved: ReadonlyMap<string, { seq: number; hash: string }>,
@@ -164,7 +166,7 @@ async function insertAll(
   for (const page of pages) await insertRaw(ledger.store.pool, indexes, page);
 }
 
-/** Decisions that are about a kilobyte when sealed. */
+/** Returns decisions that have about a kilobyte each when they are sealed. */
 function eventsOf(count: number): EvidenceEvent[] {
   const args = Object.fromEntries(
     Array.from({ length: 12 }, (_, at) => [`argument_${at + 10}`, 'string'.repeat(5)]),

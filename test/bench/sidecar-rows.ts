@@ -10,7 +10,7 @@ import { type ProxyPair, rowOf } from './proxy.ts';
 import type { BenchRow } from './row.ts';
 import { plainHttp } from './workload.ts';
 
-/** Number of calls that a suite has made through the sidecar, reported as they are made. */
+/** Called with each measurement of a suite, to count the calls that it made through the sidecar. */
 type Told = (measured: Pick<Measured, 'answers' | 'perSecond'>) => Promise<void>;
 
 interface Rig extends ProxyPair {
@@ -20,7 +20,7 @@ interface Rig extends ProxyPair {
 
 const ratePerSecond = 1_000;
 
-/** The added latency of one call at a constant rate far below the limit. */
+/** Measures the latency that the sidecar adds to a call, at a constant rate far below the limit. */
 export async function latencyRows({ upstream, ours, bare, told }: Rig): Promise<BenchRow[]> {
   const call = { ...plainHttp, port: upstream.http, connections: 16, ratePerSecond };
   const timed = { ...call, warmupMs: 2_000, measureMs: 10_000 };
@@ -35,13 +35,13 @@ export async function latencyRows({ upstream, ours, bare, told }: Rig): Promise<
 }
 
 const passports = 15_000;
-/** Warm-up until the JIT compilers have finished. */
+/** Number of passports for the warm-up until the JIT compilers have finished. */
 const warmUpPassports = 3_000;
 const issuedAtOnce = 16;
 
 /**
- * Every call presents a passport of its own: the sidecar verifies the passport's signature and
- * claims its use in Redis.
+ * Measures calls that each present a passport of their own. The sidecar verifies the passport's
+ * signature and claims its use in Redis.
  */
 export async function presentedRow(rig: Rig, verifiedPerSecond: number): Promise<BenchRow> {
   const issued = await issue(rig.separate, warmUpPassports + passports);
@@ -91,7 +91,10 @@ async function issue({ api, agentId }: Separate, count: number): Promise<string[
   return issued.slice(0, count);
 }
 
-/** A newly started process: time until it serves, and its memory when idle and under load. */
+/**
+ * Measures a newly started process: the time until it serves, and its memory when idle and under
+ * load.
+ */
 export async function startRows({ separate, upstream, told }: Rig): Promise<BenchRow[]> {
   await separate.sidecar.stop();
   const startedAt = performance.now();

@@ -39,9 +39,9 @@ interface Tally {
 }
 
 /**
- * The sidecar as deployed, a process with every feature: 200 rules, the lease, the spool and its
- * upload, metrics, the log. Afterwards the ledger must contain one decision and one outcome for
- * each call that the upstream received, and verify.
+ * Measures the sidecar as it is deployed: a process with every feature (200 rules, the lease, the
+ * spool and its upload, metrics, the log). Afterwards the ledger must contain one decision and one
+ * outcome for each call that the upstream received, and must pass verification.
  */
 export async function benchSidecar(): Promise<BenchRow[]> {
   const tally: Tally = { calls: 0, callsPerSecond: [], sealedPerSecond: [] };
@@ -81,7 +81,7 @@ async function startOurs(
   const caFile = join(folder, 'upstream-ca.pem');
   fs.writeFileSync(caFile, upstream.ca);
   const postgres = await startPostgres({ durable: true });
-  // Sealing gets the remaining processor time, because the sidecar is measured.
+  // Lets sealing use only the remaining processor time, because the sidecar is measured.
   setPriority(postgres.pid, lowestPriority);
   const redis = await startRedis();
   const separate = await startSeparate({
@@ -104,7 +104,7 @@ async function startOurs(
     async settle({ answers, perSecond }) {
       tally.calls += answers;
       const sealedPerSecond = await drained(ledger, separate);
-      // The sealing rate of a few calls is not meaningful.
+      // Ignores short measurements: the sealing rate of a few calls is not meaningful.
       if (answers < 10_000) return;
       tally.callsPerSecond.push(perSecond);
       tally.sealedPerSecond.push(sealedPerSecond);
@@ -124,7 +124,7 @@ async function startOurs(
   };
 }
 
-/** Both ports of the upstream are one tool, which the last rule allows. */
+/** Binds both ports of the upstream to one tool, which the last rule allows. */
 async function bind({ api, proxyUrl }: Separate, { http, https }: BenchUpstream): Promise<void> {
   for (const [name, port] of [['plain', http] as const, ['tls', https] as const]) {
     const { status, body } = await api('PUT', `/v1/runtime/bindings/${name}`, {
@@ -161,12 +161,12 @@ async function bind({ api, proxyUrl }: Separate, { http, https }: BenchUpstream)
   await agent.close();
 }
 
-/** Waits until the sidecar's whole spool is in the ledger; returns records per second. */
+/** Waits until the sidecar's whole spool is in the ledger. Returns records per second. */
 async function drained(ledger: pg.Client, { adminUrl }: Separate): Promise<number> {
   const before = await sealedRecords(ledger);
   const startedAt = performance.now();
   const isDrained = async () => {
-    // Polling also costs the sidecar processor time.
+    // Polls rarely, because polling also costs the sidecar processor time.
     await delay(200);
     return (await spoolDepth(adminUrl)) === 0;
   };
@@ -189,7 +189,10 @@ async function sealedRecords(ledger: pg.Client): Promise<number> {
   return Number(rows[0]?.position);
 }
 
-/** One allowing decision and one outcome of it for each call that reached the upstream. */
+/**
+ * Verifies that the ledger has one allowing decision and one outcome for each call that reached the
+ * upstream.
+ */
 async function assertAllSealed(
   ledger: pg.Client,
   upstream: BenchUpstream,

@@ -12,13 +12,13 @@ import type { BenchRow } from './row.ts';
 
 const replicas = 50;
 const changes = 60;
-/** Warm-up until the JIT compilers have finished. */
+/** Number of changes for the warm-up until the JIT compilers have finished. */
 const warmUps = 5;
 
 /**
- * Measures the time from the commit of a change until 50 replicas enforce it, and compares it with
- * the time that Redis needs to reach as many subscribers. Each replica has its own Redis
- * connection; all run in one process, which is slower.
+ * Measures the time from the commit of a change until 50 replicas enforce it. Compares it with the
+ * time that Redis needs to reach as many subscribers. Each replica has its own Redis connection,
+ * but all run in one process, which makes them slower.
  */
 export async function benchSync(): Promise<BenchRow[]> {
   const postgres = await startPostgres({ durable: true });
@@ -56,7 +56,10 @@ export async function benchSync(): Promise<BenchRow[]> {
 
 let version = 1;
 
-/** Publishes a policy set; returns the milliseconds until each replica decides with it. */
+/**
+ * Publishes a policy set. Returns, for each replica, the milliseconds until it decides with this
+ * set.
+ */
 async function enforced(
   world: SyncWorld,
   publisher: ReturnType<SyncWorld['publisher']>,
@@ -83,7 +86,10 @@ async function enforced(
   return Promise.all(arrivals);
 }
 
-/** Milliseconds from PUBLISH to each of the same number of subscribers. */
+/**
+ * Returns the milliseconds from PUBLISH to each subscriber; there are as many subscribers as
+ * replicas.
+ */
 async function delivered(url: string): Promise<number[]> {
   const subscribers = await Promise.all(
     Array.from({ length: replicas }, async () => {

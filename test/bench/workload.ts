@@ -1,7 +1,7 @@
-/** The request that is repeatedly posted through a proxy. */
+/** The request that is sent repeatedly through a proxy. */
 export interface Workload {
   readonly name: string;
-  /** TLS, intercepted. */
+  /** True for TLS that the proxy intercepts. */
   readonly secure: boolean;
   /** The path through the sidecar; the upstream counts the requests that it receives. */
   readonly path: string;

@@ -1,9 +1,9 @@
 /** A refusal that JSON Schema cannot predict, or a response that it cannot describe. */
 interface Accepted {
-  /** `METHOD PATH`; absent: any. */
+  /** `METHOD PATH`; absent: any operation. */
   readonly operation?: string;
   readonly check: Check;
-  /** Of the answer; absent: any. */
+  /** Reason code in the response; absent: any reason code. */
   readonly reasonCode?: string;
   /** Text that the response must contain. */
   readonly text?: RegExp;

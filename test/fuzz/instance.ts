@@ -19,17 +19,18 @@ import { roomyLimits, startGateway } from '../support/control-plane/gateway.ts';
 import { freshDatabase, startPostgres } from '../support/programs/postgres.ts';
 
 interface Instance {
-  /** Of the control plane, without a path. */
+  /** Origin of the control plane, without a path. */
   readonly origin: string;
   readonly document: object;
-  /** Of the tenant's owner, of gateway scope. */
+  /** API key of the tenant's owner, with gateway scope. */
   readonly key: string;
   close(): Promise<void>;
 }
 
 /**
- * A control plane with every route on a real Postgres, with unlimited request budgets. Operations
- * for sidecars are called as the enrolled sidecar, whose tokens are valid for a minute and once.
+ * Starts a control plane with every route, on a real Postgres and with unlimited request budgets.
+ * Operations for sidecars are called as the enrolled sidecar; each of its tokens is valid for a
+ * minute and for one use.
  */
 export async function startInstance(): Promise<Instance> {
   const postgres = await startPostgres();

@@ -14,7 +14,7 @@ if (!Number.isInteger(seconds) || seconds < 1 || seconds > 3_600) {
   throw new Error(`--seconds ${values.seconds}: must be a whole number from 1 to 3600`);
 }
 
-/** Has Schemathesis compare a running control plane with its own OpenAPI document. */
+/** Lets Schemathesis compare a running control plane with its own OpenAPI document. */
 async function fuzz(folder: string): Promise<{ status: number; findings: readonly Finding[] }> {
   const python = await pythonWith(join(import.meta.dirname, 'requirements.txt'));
   const instance = await startInstance();
@@ -25,7 +25,8 @@ async function fuzz(folder: string): Promise<{ status: number; findings: readonl
   try {
     const status = await run(python, {
       args: [
-        // The environment was moved after its creation, so its scripts have wrong paths.
+        // Runs the module instead of its script: the environment was moved after its creation, so
+        // its scripts have wrong paths.
         ...[
           '-c',
           'import sys; from schemathesis.cli import schemathesis; sys.exit(schemathesis())',
@@ -84,7 +85,10 @@ function run(command: string, { args, env, cwd }: Command): Promise<number> {
   });
 }
 
-/** One of each kind, because the same refusal of an operation adds nothing. */
+/**
+ * Returns one finding of each kind, because repeats of the same refusal of an operation add
+ * nothing.
+ */
 function distinct(findings: readonly Finding[]): readonly Finding[] {
   const kindOf = ({ check, operation, status, answer }: Finding) =>
     [check, operation, status, answer.replaceAll(/\d+/g, '0').slice(0, 200)].join(' ');

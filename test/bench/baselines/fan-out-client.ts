@@ -7,7 +7,7 @@ interface Work {
   readonly key: string;
   readonly followers: number;
   readonly events: number;
-  /** Number of first events that are not timed. */
+  /** Number of events at the beginning that are not timed. */
   readonly warmUp: number;
 }
 const { origin, key, followers, events, warmUp } = JSON.parse(process.argv[2] ?? '') as Work;
@@ -57,7 +57,7 @@ function follow(): void {
     if (unfinished === 0) allDone.resolve();
   };
   const take = (bytes: Buffer, from: number, now: number) => {
-    // A comment only shows that the stream is alive.
+    // Skips comments, which only show that the stream is alive.
     if (bytes[from] === 0x3a || bytes[from] === 0x72) return;
     const position = numberAt(bytes, bytes.indexOf(positionMark, from) + positionMark.length);
     if (position !== last + 1 && !isOff) {

@@ -1,4 +1,4 @@
-// mockttp, the module at BENCH_MOCKTTP, forwarding everything with TLS interception. Trusts
+// Runs mockttp, the module at BENCH_MOCKTTP, which forwards everything and intercepts TLS. Trusts
 // BENCH_CA upstream. Prints its port.
 interface Mockttp {
   generateCACertificate(): Promise<object>;

@@ -5,7 +5,7 @@ import type {
   PolicyDefinition,
 } from '../../../shared/policy/language/definition.ts';
 
-// The build for Node: CommonJS, ready when it is loaded.
+// The CommonJS build for Node, which needs no initialisation after it is loaded.
 const cedar: typeof import('@cedar-policy/cedar-wasm/nodejs') = createRequire(import.meta.url)(
   '@cedar-policy/cedar-wasm/nodejs',
 );
@@ -15,7 +15,7 @@ const operators: Readonly<Record<string, string>> = { '==': '==', '>=': '>=' };
 
 /**
  * Translates the rules to Cedar policies and parses them in advance. The returned function
- * evaluates one context and returns the reason of the policy that forbids.
+ * evaluates one context and returns the reason of the policy that denies.
  */
 export function prepareCedar(definition: PolicyDefinition): (context: PolicyContext) => string {
   const staticPolicies = Object.fromEntries(

@@ -6,8 +6,8 @@ import type {
 } from '../../../shared/policy/language/definition.ts';
 
 /**
- * A straightforward interpreter: tries all rules, reads every path each time, collects the matches
- * and takes the most restrictive. Supports only the operators of the benchmark's policies.
+ * A straightforward interpreter: tries all rules, reads every path each time, collects the matching
+ * rules and uses the most restrictive one. Supports only the operators of the benchmark's policies.
  */
 export function interpretPolicy(definition: PolicyDefinition, context: PolicyContext): string {
   let reason = 'policy.no_match';

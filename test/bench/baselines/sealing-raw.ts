@@ -2,10 +2,13 @@ import type { Pool } from 'pg';
 import type { PreparedRow } from '../../../control-plane/ledger/sealing/prepare-batch.ts';
 import { insertRows } from '../../support/ledger/insert-rows.ts';
 
-// A lower bound for storing evidence: the same rows, prepared before the measurement, as multi-row
-// VALUES in self-committing statements. No chain, no head, no signature.
+// A lower bound for storing evidence: inserts the same rows, prepared before the measurement, as
+// multi-row VALUES in statements that commit themselves. No chain, no head, no signature.
 
-/** `all`: a table with every index of the ledger's. `key`: the same columns, the primary key alone. */
+/**
+ * `all`: a table with all indexes of the ledger's table. `key`: the same columns with only the
+ * primary key.
+ */
 export type Indexes = 'all' | 'key';
 
 export async function createRawTable(pool: Pool, indexes: Indexes): Promise<void> {
