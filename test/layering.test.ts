@@ -9,9 +9,9 @@ const programs = ['shared', 'proxy', 'control-plane', 'cli'];
 interface SourceFile {
   readonly path: string;
   readonly text: string;
-  /** Files of this repository, relative to its root. */
+  /** Imported files of this repository, relative to its root. */
   readonly imports: readonly string[];
-  /** The same without `import type`, which is erased at run time. */
+  /** Like `imports`, but without `import type`, which is erased at run time. */
   readonly runtimeImports: readonly string[];
   readonly packages: readonly string[];
 }
@@ -109,7 +109,7 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
-  it('permit OpenTelemetry only in modules that are loaded if a collector is configured', () => {
+  it('keep OpenTelemetry out of modules that are loaded without a configured collector', () => {
     const traced = ['proxy/telemetry/call-trace.ts', 'proxy/telemetry/otlp.ts'];
     expect(
       offenders((file) => file.packages.some((name) => name.startsWith('@opentelemetry/'))),
@@ -165,7 +165,10 @@ describe('import rules', () => {
 
 const signedStore = 'control-plane/platform/signed-store';
 
-/** SQL and delegates of signed tables outside the store, and why a forged row gains nothing there. */
+/**
+ * Files outside the store that use SQL or delegates of signed tables, each with the reason why a
+ * forged row gains nothing there.
+ */
 const rawUses: Readonly<Record<string, string>> = {
   'control-plane/actions/state-query.ts': 'reads rows as Unverified; load-state.ts verifies them',
   'control-plane/agents/set-agent-status.ts': 'revokes passports, which only takes authority',
@@ -195,7 +198,7 @@ const sqlUse = new RegExp(
   'i',
 );
 
-/** Whether a source text names a signed table past the store. */
+/** Returns whether a source text accesses a signed table without the signed store. */
 function isRawUse(text: string): boolean {
   const code = text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
   return delegateUse.test(code) || sqlUse.test(code);
@@ -219,7 +222,7 @@ describe('signed tables', () => {
     'pool.query("UPDATE approval SET status = $1")',
     'insert into service_account (id) values ($1)',
     'select 1 from evidence_row e\n join tenant t on t.id = e.tenant_id',
-  ])('cannot be accessed past the store unnoticed: the check finds %s', (text) => {
+  ])('are not accessed without the signed store: the check finds %s', (text) => {
     expect(isRawUse(text)).toBe(true);
   });
 
@@ -240,7 +243,7 @@ describe('signed tables', () => {
   });
 });
 
-/** Which folder imports which; `folderOf` gives the folder of a file. */
+/** Returns which folder imports which other folders. `folderOf` returns the folder of a file. */
 function folderGraph(
   sources: readonly SourceFile[],
   folderOf: (path: string) => string,
@@ -258,7 +261,7 @@ function folderGraph(
   return new Map([...graph].map(([folder, targets]) => [folder, [...targets]]));
 }
 
-/** The first cycles that a walk of the graph finds. */
+/** Returns the cycles that the first walk through the graph finds. */
 function circlesIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const done = new Set<string>();
   const circles: string[] = [];

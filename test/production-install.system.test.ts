@@ -16,7 +16,7 @@ afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 const git = (...args: readonly string[]) =>
   execFileSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 10_000_000 });
 
-/** Modules that a file imports when it runs; types are erased. */
+/** Returns the modules that a file imports when it runs; types are erased. */
 function importsOf(text: string): readonly string[] {
   const statement =
     /^(?:import|export)\s(?!type\b)[^;'"]*?from\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)|^import\s+['"]([^'"]+)['"]/gm;

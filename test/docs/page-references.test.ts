@@ -20,8 +20,8 @@ const pages = [
   ...files.filter((path) => path.endsWith('.md') && !path.startsWith('docs/decisions/')),
 ];
 /**
- * Names that are not source files: files that the reader of a page creates, and suffixes that stand
- * for any file.
+ * Names of files that are not source files: files that the reader of a page creates, and suffixes
+ * that stand for any file.
  */
 const noSource = ['tutorial/refunds-api.mjs', '.test.ts'];
 

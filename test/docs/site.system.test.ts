@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 
 const root = resolve(import.meta.dirname, '../..');
 const docs = join(root, 'docs');
-// Below node_modules, so that a copy of the configuration finds its packages.
+// The folder is below node_modules, so that a copy of the configuration finds its packages.
 const cache = join(root, 'node_modules/.cache');
 
 const run = promisify(execFile);
@@ -84,7 +84,7 @@ it('the site links only to headings that exist', () => {
   expect(dead).toEqual([]);
 });
 
-/** The file of the site that a link on the page `name` leads to. */
+/** Returns the file of the site to which a link on the page `name` leads. */
 function targetOf(name: string, path: string): string {
   const { pathname } = new URL(path === '' ? `/${name}` : path, `http://site/${name}`);
   return pathname.endsWith('/') ? `${pathname.slice(1)}index.html` : pathname.slice(1);

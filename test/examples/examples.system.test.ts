@@ -51,7 +51,7 @@ afterAll(async () => {
   fs.rmSync(folder, { recursive: true, force: true });
 });
 
-/** The examples as in a clone, with addresses of this test. */
+/** Copies the examples as they are in a clone, but with the addresses of this test. */
 function copyExamples(addresses: readonly (readonly [string, string])[]): void {
   fs.cpSync(join(root, 'examples'), join(folder, 'examples'), { recursive: true });
   for (const name of fs.readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
@@ -75,8 +75,9 @@ const isDecision = ({ line }: GuideCommand) => line.startsWith('sallyport approv
 const waiting = /Waiting for a human: approval (\d+)\n/;
 
 /**
- * Types the commands into one shell, as a reader does; returns the output of each. If the next
- * command decides an approval, it runs in its own shell when the first one reports that it waits.
+ * Types the commands into one shell, as a reader does, and returns the output of each. A command
+ * that decides an approval runs in a shell of its own, as soon as the command before it reports
+ * that it waits for a human.
  */
 async function follow(commands: readonly GuideCommand[]): Promise<readonly string[]> {
   const shell = spawn('/bin/sh', { cwd: folder, env: { PATH: path, HOME: folder } });
@@ -112,7 +113,9 @@ function inShell(line: string) {
   return run('/bin/sh', ['-c', line], { cwd: folder, env: { PATH, HOME: folder } });
 }
 
-/** Ids of policies and approvals depend on the examples that ran before. */
+/**
+ * Removes what differs between runs: times, and ids that depend on the examples that ran before.
+ */
 const lasting = (text: string) =>
   timeless(text)
     .replaceAll(/\b(approval|policy) \d+/gi, '$1 NUMBER')

@@ -6,7 +6,7 @@ import { upstreamHost } from './upstream-address.ts';
 type Answer = Readonly<Record<string, unknown>>;
 type Api = (method: string, path: string, body?: unknown, key?: string) => Promise<Answer>;
 
-/** Facts about a data directory that a test cannot read from it. */
+/** Facts about a data directory that a test cannot read from the directory itself. */
 export type Stored = Awaited<ReturnType<typeof createStored>>;
 
 /** Fills a new installation through its API and its proxy with every kind of stored data. */
@@ -246,7 +246,10 @@ async function createKillSwitches(api: Api) {
   return { armedSwitchId, disarmedSwitchId };
 }
 
-/** Two calls of an agent through the proxy, one allowed and one denied, and their evidence uploaded. */
+/**
+ * Makes two calls of an agent through the proxy, one allowed and one denied, and waits until their
+ * evidence is uploaded.
+ */
 async function callThroughSidecar({ sidecar }: Embedded, api: Api): Promise<void> {
   await until(async () => (await postNote(sidecar.proxyUrl, '/v1/notes')) === 200);
   await postNote(sidecar.proxyUrl, '/v1/other');
@@ -256,7 +259,7 @@ async function callThroughSidecar({ sidecar }: Embedded, api: Api): Promise<void
   });
 }
 
-/** Like an agent with `HTTP_PROXY` set; returns the status. */
+/** Posts a note like an agent with `HTTP_PROXY` set; returns the status. */
 export function postNote(proxyUrl: string, path: string): Promise<number | undefined> {
   const { hostname, port } = new URL(proxyUrl);
   return new Promise((resolve, reject) => {

@@ -11,7 +11,7 @@ export interface Unpacked {
   remove(): void;
 }
 
-/** A copy of the data directory that an older version left. */
+/** Unpacks a copy of the data directory that an older version left. */
 export function unpack(version: string): Unpacked {
   const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-upgrade-'));
   const packed = fs.readFileSync(resolve(import.meta.dirname, `data-of-${version}.tar.br`));

@@ -26,8 +26,8 @@ const settings = (dataDir: string) => ({
 beforeAll(async () => {
   unpacked = unpack('0.1.0');
   stored = unpacked.stored;
-  // Stored grants and passports are still valid, because this process starts minutes after they
-  // were created.
+  // Sets the clock to a few minutes after the data was created, so that stored grants and passports
+  // are still valid.
   const lagMs = Date.now() - Date.parse(stored.madeAt) - 300_000;
   vi.spyOn(systemClock, 'now').mockImplementation(() => Date.now() - lagMs);
   upstream = http.createServer((req, res) => {
@@ -61,7 +61,7 @@ const preflight = (tool: string, resource = 'note:n1', more: object = {}) =>
   reasonOf('/v1/actions/preflight', { ...action(tool, resource), ...more });
 
 describe('a data directory of version 0.1.0', () => {
-  it('opens with a ledger that verifies, and no row is reported as forged', async () => {
+  it('opens with a ledger that verifies and without rows that are reported as forged', async () => {
     expect(await api('GET', '/v1/evidence/verify')).toMatchObject({ ok: true });
     const { events } = (await api('GET', '/v1/evidence/events?limit=1000')) as unknown as {
       events: readonly { type: string }[];
@@ -69,7 +69,7 @@ describe('a data directory of version 0.1.0', () => {
     expect(events.filter(({ type }) => type === 'integrity.forged_row')).toEqual([]);
   });
 
-  it('keeps its API keys: valid keys are accepted and revoked keys are refused', async () => {
+  it('keeps its API keys: accepts valid keys and refuses revoked keys', async () => {
     await api('GET', '/v1/approvals', undefined, stored.approverKey);
     await expect(api('GET', '/v1/approvals', undefined, stored.revokedKey)).rejects.toThrow(/401/);
   });
@@ -83,7 +83,7 @@ describe('a data directory of version 0.1.0', () => {
     expect(await preflight('notes.write', 'note:n1', disabled)).toBe('deny agent.disabled');
   });
 
-  it('lists the existing bindings, and none that were removed', async () => {
+  it('lists the existing bindings, but none that were removed', async () => {
     const { bindings } = (await api('GET', '/v1/runtime/bindings')) as unknown as {
       bindings: readonly { name: string }[];
     };

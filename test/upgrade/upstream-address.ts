@@ -1,6 +1,6 @@
 /**
- * The address of the stored bindings. Bindings name their port, so a stored one cannot use a free
- * port at run time; a separate loopback address prevents conflicts.
+ * The address in the stored bindings. Bindings name their port, so a stored binding cannot use a
+ * port that is chosen at run time. A loopback address of its own prevents conflicts.
  */
 export const upstreamAddress = '127.91.17.5';
 export const upstreamPort = 17_391;

@@ -19,7 +19,7 @@ describe('the parser of durations', () => {
   );
 
   it.each(['.5h', '1.h', '1e3s', '1h30m', '1234567s', '1.2345h', ' 1h', '1h\n'])(
-    'refuses %j',
+    'refuses the spelling %j',
     refused,
   );
 });

@@ -2,7 +2,7 @@ import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typ
 import { describe, expect, it } from 'vitest';
 import { createProgram, helpOf, usageExitCode } from '../../../cli/commands/program.ts';
 
-/** The commands without subcommands, each as the words that select it. */
+/** Returns the commands without subcommands, each as the words that select it. */
 function leaves(command: CommandUnknownOpts, path: readonly string[] = []): string[] {
   if (command.commands.length === 0) return [path.join(' ')];
   return command.commands.flatMap((one) => leaves(one, [...path, one.name()]));

@@ -10,7 +10,7 @@ const masterKey = randomBytes(32);
 let made: Awaited<ReturnType<typeof admin>>;
 beforeAll(async () => {
   database = await freshDatabase();
-  // The first command on this database; it creates the keys that the later commands use.
+  // The first command on this database. It creates the keys that later commands use.
   made = await admin('create-tenant', 'Acme');
   services = await testServices({ databaseUrl: database.url, masterKey });
 }, 60_000);
@@ -32,7 +32,7 @@ async function admin(...args: string[]) {
 const planOf = async (id: string) => (await services.db.tenant.findUnique({ where: { id } }))?.plan;
 
 describe('sallyport admin', () => {
-  it('creates a tenant with an owner key, and sets a plan that is signed and recorded in its ledger', async () => {
+  it('creates a tenant with an owner key, and sets a signed plan that the tenant’s ledger records', async () => {
     expect(made, made.text).toMatchObject({ code: 0, text: expect.stringMatching(/apk_\w{20,}/) });
     expect(await planOf('acme')).toBe('enterprise');
     const set = await admin('set-plan', 'acme', 'team');
@@ -48,7 +48,7 @@ describe('sallyport admin', () => {
     expect(services.guard.holds('tenant', row)).toBe(true);
   });
 
-  it('creates a key for a second person, and records no existing key as its creator', async () => {
+  it('creates a key for a second person without recording an existing key as its creator', async () => {
     const created = await admin('create-key', 'acme', 'owner', 'olga');
     expect(created, created.text).toMatchObject({
       code: 0,

@@ -59,7 +59,7 @@ describe('sallyport approvals', () => {
     );
   });
 
-  it('gives a standing grant within the limits of the rule, until it is revoked', async () => {
+  it('gives a standing grant within the limits of the rule; the grant ends when it is revoked', async () => {
     const { id, asked } = await desk.request({ tool: 'often' });
     const again = async (args = asked.args) =>
       (await desk.gateway.owner.call(preflight, { body: { ...asked, args } })).decision;
@@ -82,7 +82,7 @@ describe('sallyport approvals', () => {
     expect((await approvals('show', String(id))).out).toContain(', revoked by carla ');
   });
 
-  it('refuses a malformed grant, and the approval remains pending', async () => {
+  it('refuses a malformed grant and leaves the approval pending', async () => {
     const { id } = await desk.request({ tool: 'often' });
     const wrong = [
       ['approve', '--uses', '0'],

@@ -58,7 +58,7 @@ describe('policy backtest', () => {
     const { code, out, err } = await policy('backtest', 'freeze.policy.yaml', '--last', '1d');
     expect([code, err]).toEqual([1, '']);
     expect(out).toContain('3 past decisions: 2 would change\n  allow→deny: 2\n1 unknown: refunds/');
-    // An amount of more than 1000 would give the reason of another rule.
+    // If the amount were more than 1000, another rule would give the reason.
     expect(out.match(/allow refund\.small_in_scope +deny \? +ev_\w+$/gm)).toHaveLength(2);
     const json = await policy(
       'backtest',
@@ -81,7 +81,7 @@ describe('policy backtest', () => {
     });
   });
 
-  it('exits with 0 if no decision changes, and reports decisions as unknown if a needed value was not recorded', async () => {
+  it('exits with 0 if no decision changes; a decision is unknown if a value that it needs was not recorded', async () => {
     const { code, out } = await policy('backtest', 'refunds.policy.yaml');
     expect(code).toBe(0);
     expect(out).toContain('3 past decisions: 0 would change\n3 unknown: refunds/small');
@@ -89,7 +89,7 @@ describe('policy backtest', () => {
     expect(long).toMatchObject({ code: 0, out: '0 past decisions: 0 would change\n' });
   });
 
-  it('stops at --limit and reports that it stopped; --alone uses only the policies of the file', async () => {
+  it('stops at --limit and reports this; with --alone, uses only the policies of the file', async () => {
     const { out } = await policy('backtest', 'freeze.policy.yaml', '--limit', '1');
     expect(out).toMatch(/^1 past decision: /);
     expect(out).toContain('--limit was reached; more decisions match.');

@@ -60,7 +60,7 @@ describe('policy lint', () => {
       'b.policy.yaml:8: error invalid: rules[0].decision: "alow" is not one of',
     );
     expect(out).toContain('c.cases.yaml:2: error invalid: cases[0].nme: unknown key');
-    // Across files: what one allows another always denies.
+    // This finding is about two files: one of them allows what the other one always denies.
     expect(out).toMatch(
       /^a\/refunds\.policy\.yaml:7: \w+ shadowed_rule: refunds\/small: .*freeze/m,
     );

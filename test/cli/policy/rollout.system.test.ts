@@ -38,7 +38,7 @@ const stored = async (id: string): Promise<readonly PolicyRecord[]> => {
 const named = (id: string, text = refundsPolicy()) => text.replace('id: refunds', `id: ${id}`);
 
 describe('policy observed', () => {
-  it('counts, by definition id, the calls that a policy in monitor would have refused', async () => {
+  it('takes a definition id, and counts the calls that this policy in monitor would have refused', async () => {
     const agent_id = await gateway.agent();
     folder.write(
       'watch/a.policy.yaml',
@@ -93,7 +93,7 @@ describe('policy rollback', () => {
     return record;
   };
 
-  it('publishes the previous version or the version in --to, and publishes the draft that an interrupted rollback left', async () => {
+  it('publishes the previous version or the version in --to; after an interruption, publishes the draft that was left', async () => {
     const first = await pushed(10);
     expect((await policy('rollback', 'back')).err).toContain(
       'Policy back has no earlier published version',

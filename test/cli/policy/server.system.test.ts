@@ -47,7 +47,7 @@ describe('policy push', () => {
     expect(await states('drafts')).toEqual(['draft']);
   });
 
-  it('changes the existing draft, and publishes that draft', async () => {
+  it('changes the existing draft and publishes it', async () => {
     folder.write('change/a.policy.yaml', named('changing'));
     await policy('push', 'change');
     folder.write('change/a.policy.yaml', named('changing', refundsPolicy({ small: 50 })));
@@ -83,7 +83,7 @@ describe('policy push', () => {
     folder.write('publish/a.policy.yaml', named('publishing', refundsPolicy({ small: 10 })));
     expect((await policy('push', 'publish', '--publish')).out).toContain(': published, policy ');
     expect(await states('publishing')).toEqual(['archived', 'published']);
-    // To restore the earlier version, its file is pushed again.
+    // Pushes the file of the earlier version again, to restore this version.
     folder.write('publish/a.policy.yaml', named('publishing'));
     expect((await policy('push', 'publish', '--publish')).code).toBe(0);
     expect(await states('publishing')).toEqual(['archived', 'archived', 'published']);
@@ -167,7 +167,7 @@ describe('policy diff', () => {
     expect(Object.keys(json.counts)).toEqual(['unchanged', 'changed', 'new', 'only_published']);
   });
 
-  it('counts published policies without a file only with --all', async () => {
+  it('counts published policies that have no file only if --all is given', async () => {
     folder.write('all/a.policy.yaml', named('in-file'));
     folder.write('elsewhere/b.policy.yaml', named('in-no-file'));
     await policy('push', 'all', 'elsewhere', '--publish');

@@ -34,7 +34,7 @@ const token = 'a-token-that-needs-no-escapes';
 const cleanup = new Cleanup();
 
 /**
- * The sidecar's real ports, and upstreams over HTTP and TLS; `seen` contains what the sidecar
+ * Starts the ingress of a sidecar, and upstreams over HTTP and TLS. `seen` lists what the sidecar
  * forwarded.
  */
 async function startStage() {
@@ -186,7 +186,7 @@ describe('NO_PROXY', () => {
     ['example', false],
     ['', false],
   ])(
-    'with the value %j, which the command itself sets, exempts 127.0.0.1 from the proxy: %s',
+    'set to %j by the command itself exempts 127.0.0.1 from the proxy: %s',
     async (exceptions, direct) => {
       const { node } = await installNode(first);
       const url = `${stage.origins[0]}/no-proxy`;

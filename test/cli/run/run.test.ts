@@ -168,7 +168,7 @@ describe('the environment of a command', () => {
     expect(plain(shell.out)).toEqual(plain(ended.out));
   });
 
-  it('names CA files with the sidecar’s authority; files that replace the default also contain the public authorities', async () => {
+  it('names CA files that contain the sidecar’s authority; files that replace the default also contain the public authorities', async () => {
     const company = join(temporaryFolder(cleanup), 'company.pem');
     const companyPem = testAuthority(cleanup).certPem;
     fs.writeFileSync(company, companyPem);
@@ -203,7 +203,7 @@ describe('a command', () => {
     expect(await running.ended).toEqual({ code: 7, out: 'HELLO', err: 'trouble\n' });
   });
 
-  it('exits with 128 plus the signal, 127 if it does not exist, 126 if it is not executable', async () => {
+  it('exits with 128 plus the number of the signal that ends it, with 127 if it does not exist, and with 126 if it is not executable', async () => {
     const codes = await Promise.all([
       sallyport(['--', 'sh', '-c', 'kill -KILL $$']),
       sallyport(['--', 'no-such-program']),
@@ -230,7 +230,7 @@ describe('a command', () => {
     expect(await Promise.all(signals.map(exitOn))).toEqual([9, 9, 9, 9]);
   });
 
-  it('receives one SIGINT for Ctrl-C in a terminal', async () => {
+  it('receives a single SIGINT when Ctrl-C is pressed in a terminal', async () => {
     const program = `
 import os, pty, sys
 pid, fd = pty.fork()

@@ -154,7 +154,7 @@ describe('escalation', () => {
   );
 
   it.each(['approve', 'deny', 'modify'] as const)(
-    'excludes the person who escalated from the act %s',
+    'refuses the act %s by the person who escalated',
     (action) => {
       const escalated = { status: 'escalated', escalatedBy: 'Bob', minRole: 'admin' } as const;
       const attempt = { action, approval: escalated };
@@ -169,20 +169,20 @@ describe('escalation', () => {
     },
   );
 
-  it('permits the person who escalated to request more context', () => {
+  it('still lets the person who escalated request more context', () => {
     const attempt = { approval: { status: 'escalated', escalatedBy: 'bob' } } as const;
     expect(judge({ ...attempt, action: 'request_context' }).ok).toBe(true);
   });
 });
 
 describe('the expiry of an approval', () => {
-  it('takes effect at its time, even if no cleanup run has stored the expiry', () => {
+  it('takes effect at the stated time, even if no cleanup run has stored the expiry yet', () => {
     expect(stateAt({ status: 'pending', expiresAtMs: nowMs }, nowMs)).toBe('expired');
     expect(stateAt({ status: 'pending', expiresAtMs: nowMs + 1 }, nowMs)).toBe('pending');
     expect(stateAt({ status: 'approved', expiresAtMs: nowMs - 1 }, nowMs)).toBe('approved');
   });
 
-  it.each(approvalActions)('makes the act %s fail unless this act is expire', (action) => {
+  it.each(approvalActions)('makes every act except expire fail: %s', (action) => {
     const outcome = judge({ action, approval: { expiresAtMs: nowMs } });
     if (action === 'expire') expect(outcome).toMatchObject({ ok: true, status: 'expired' });
     else expect(outcome).toMatchObject({ ok: false, code: 'approval.transition_invalid' });
@@ -229,7 +229,7 @@ describe('an approval with a quorum of two', () => {
     });
   });
 
-  it('does not count a vote whose role is no longer sufficient, and accepts a new vote by the same person', () => {
+  it('does not count the vote of a person whose role is no longer sufficient, and accepts a new vote by this person', () => {
     const raised = { approval: { quorum: 2, minRole: 'admin' } } as const;
     const admin = { principal: 'bob', role: 'admin' };
     for (const voter of ['carol', 'bob']) {
@@ -240,7 +240,7 @@ describe('an approval with a quorum of two', () => {
     }
   });
 
-  it('stores the lowest role among the approvers and their number with the decision', () => {
+  it('stores with the decision the number of approvers and the lowest role among them', () => {
     const votes = [vote('carol', 'approve')];
     const decider = { principal: 'bob', role: 'owner' };
     expect(judge({ ...two, decider, votes })).toMatchObject({
@@ -282,7 +282,7 @@ describe('an approval with a quorum of two', () => {
     });
   });
 
-  it('refuses the act modify without arguments', () => {
+  it('refuses the act modify if it has no arguments', () => {
     expect(judge({ action: 'modify', effectiveDigest: undefined })).toMatchObject({
       code: 'approval.precondition_unmet',
     });

@@ -5,7 +5,7 @@ import { decidersSuffice, minimumDeciders } from '../../../shared/vocabulary/dec
 describe('the deciders of a grant', () => {
   const roles = ['approver', 'admin', 'owner'];
 
-  it('satisfy every rule that requires no higher role than their lowest role and no more people than their number', () => {
+  it('satisfy a rule if their lowest role and their number are at least what the rule requires', () => {
     for (const [have, role] of roles.entries())
       for (const [need, minRole] of roles.entries())
         for (const count of [1, 2, 3])
@@ -22,7 +22,7 @@ describe('the deciders of a grant', () => {
     );
   });
 
-  it('are assumed to meet the terms exactly if only the terms are stored', () => {
+  it('are assumed to be the minimum that the terms require if only the terms are stored', () => {
     expect(minimumDeciders({ minRole: 'admin', quorum: 2 })).toEqual({ role: 'admin', count: 2 });
     expect(minimumDeciders({ minRole: 'developer', quorum: 1 })).toEqual({
       role: 'approver',
@@ -36,7 +36,7 @@ describe('combining the terms of two rules', () => {
   const one = { channels: ['a'], minRole: 'owner', quorum: 1, slaSeconds: 60, grant };
   const other = { channels: ['b', 'a'], minRole: 'admin', quorum: 4 };
 
-  it('takes the higher role, the larger quorum and all channels, and permits a single call if one rule allows no standing grant', () => {
+  it('takes the higher role, the larger quorum and all channels, and permits only a single call if one of the rules allows no standing grant', () => {
     const both = { channels: ['a', 'b'], minRole: 'owner', quorum: 4, slaSeconds: 60 };
     expect(stricterTerms(one, other)).toEqual(both);
     expect(stricterTerms(other, one)).toEqual({

@@ -62,7 +62,7 @@ describe('the terms of a standing grant', () => {
     });
   });
 
-  it('are limited by the narrowest limits of several rules, or are refused if one rule allows no standing grant', () => {
+  it('are limited by the narrowest limits of several rules, and are refused if one of the rules allows no standing grant', () => {
     const wide = { max_uses: 100, max_ttl_seconds: 86_400, scope: 'tool' } as const;
     expect(jointGrantLimits([wide])).toEqual({ uses: 100, ttlSeconds: 86_400, scope: 'tool' });
     expect(jointGrantLimits([wide, { max_uses: 3, scope: 'tool' }])).toEqual({
@@ -120,7 +120,7 @@ describe('a grant on which several people decide', () => {
     expect(outcome).toMatchObject({ grant: { uses: 3, ttlSeconds: 60, scope: 'action' } });
   });
 
-  it('is for a single call if one of these people granted a single call', () => {
+  it('covers a single call if one of these people granted a single call', () => {
     for (const outcome of [judge({ uses: 3 }, [anna()]), judge(undefined, [anna(limits)])]) {
       expect(outcome).toMatchObject({ ok: true, status: 'approved' });
       expect(outcome).not.toHaveProperty('grant', expect.anything());
@@ -165,7 +165,7 @@ describe('a standing grant', () => {
     ['they allow scope action only', { grant: { ...grant, scope: 'action' } }, false],
   ];
   it.each(asked)(
-    'has the expected result in comparison with the active rules if %s: case %#',
+    'is compared with the active rules as expected if %s: case %#',
     (_name, now, covers) => {
       expect(satisfiesTerms(grant, { ...terms, ...now })).toBe(covers);
     },

@@ -52,17 +52,17 @@ describe('the size of arguments', () => {
         .join(',')}]`,
       'args.too_many_members',
     ],
-  ])('is limited by the number of %s', (_what, most, more, code) => {
+  ])('is limited in the number of %s', (_what, most, more, code) => {
     expect(codeOf(most)).toBe('accepted');
     expect(codeOf(more)).toBe(code);
   });
 
-  it('is limited even if a name contains escapes or is followed by white space', () => {
+  it('is limited even if names contain escapes or are followed by white space', () => {
     expect(codeOf(`{"${'\\u0061'.repeat(nameBytesMax)}" \n\t: 1}`)).toBe('args.name_too_long');
     expect(codeOf(`{"a" : "${'x'.repeat(nameBytesMax * 4)}"}`)).toBe('accepted');
   });
 
-  it('is checked without changing the parsed values of a body within the limits', () => {
+  it('does not change the parsed values of a body within the limits', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
         const bytes = Buffer.from(JSON.stringify(value));

@@ -56,7 +56,8 @@ it('a log line with the field `err` contains the message, stack and cause of the
   expect(line.events).toBe(3);
 });
 
-// The compiler is the test (`npm run check`): pino prints an error under another name as `{}`.
+// The compiler is the test (`npm run check`). The type is needed because pino prints an error in
+// any other field as `{}`.
 it('the type of the logger accepts errors only in the field `err`', () => {
   const thrown: unknown = new Error('thrown');
   const error = new TypeError('typed');

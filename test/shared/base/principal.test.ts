@@ -26,7 +26,7 @@ describe('the normalised form of a principal', () => {
   it('is the same for the upper and the lower case of every character', () => {
     const differing: string[] = [];
     for (let codePoint = 0; codePoint <= 0x10ffff; codePoint++) {
-      // Surrogates are no characters.
+      // Surrogates are not characters.
       if (codePoint >= 0xd800 && codePoint <= 0xdfff) continue;
       const text = String.fromCodePoint(codePoint);
       const [upper, lower] = [text.toUpperCase(), text.toLowerCase()];
@@ -68,7 +68,7 @@ describe('the name of a new principal', () => {
     ['a ligature', 'ﬁona'],
     ['a letter and a combining mark that have a composed form', 'andre\u0301'],
     ['an unpaired surrogate', 'alice\ud83d'],
-  ])('is refused with %s', (_what, name) => {
+  ])('is refused if it contains %s', (_what, name) => {
     expect(nameProblem(name)).toBeTypeOf('string');
   });
 });

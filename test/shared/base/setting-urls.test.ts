@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 
 const root = join(import.meta.dirname, '../../..');
 
-/** The error of a program about unusable settings. */
+/** Runs a program with unusable settings, and returns the error that it prints. */
 function refusal(program: readonly string[], env: Readonly<Record<string, string>>): string {
   const { status, stderr } = spawnSync(process.execPath, program, {
     cwd: root,

@@ -54,7 +54,7 @@ describe('strict JSON', () => {
     expect(parseStrictJson(bytes(text))).toBe(Number(text));
   });
 
-  it('reads __proto__ and constructor as data, and the prototype is unchanged', () => {
+  it('reads __proto__ and constructor as data, and leaves the prototype unchanged', () => {
     const value = parseStrictJson(bytes('{"__proto__":{"admin":true},"constructor":1}')) as object;
     expect(Object.keys(value)).toEqual(['__proto__', 'constructor']);
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype);

@@ -10,7 +10,7 @@ let redis: TestRedis;
 const opened: Bus[] = [];
 let tenants = 0;
 
-/** A tenant that no other test of this file uses. */
+/** Returns a tenant that no other test of this file uses. */
 const newTenant = () => `tenant-${++tenants}`;
 
 beforeAll(async () => {
@@ -28,7 +28,7 @@ async function open(kind: Bus['kind'], changesKept?: number): Promise<Bus> {
   return bus;
 }
 
-/** The changes that a follower received, in order. */
+/** Records the changes that a follower received, in order. */
 function recorder(extra: Partial<Follower> = {}) {
   const changes: Change[] = [];
   const seen = { changes, gaps: 0 };
@@ -274,7 +274,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: claims, counters, topic
     expect(new Set(results.map(({ epochMs }) => epochMs)).size).toBe(1);
   });
 
-  it('frees a claimed key when its time to live ends, and not before', async () => {
+  it('frees a claimed key when its time to live ends, and not earlier', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     expect(await bus.isTaken(tenant, 'jti')).toBe(false);

@@ -28,7 +28,7 @@ function raw(redis: TestRedis): Redis {
   return client;
 }
 
-/** A server and its replica behind one address, like Sentinel or a hosted service. */
+/** Starts a server and its replica behind one address, as with Sentinel or a hosted service. */
 async function startPair() {
   const first = await start('--repl-diskless-sync-delay', '0');
   const second = await start('--replicaof', `127.0.0.1 ${first.port}`);
@@ -40,9 +40,9 @@ async function startPair() {
     hop,
     first: raw(first),
     replica,
-    /** From now on the replica receives nothing more. */
+    /** Stops the replication: later writes do not reach the replica. */
     cutReplication: () => replica.replicaof('127.0.0.1', 1),
-    /** The first server ends, and its replica takes its place. */
+    /** Kills the first server and promotes its replica. */
     async failOver() {
       await first.kill();
       await replica.replicaof('NO', 'ONE');
@@ -83,7 +83,7 @@ describe('the bus with a Redis replica', () => {
   it('refuses a passport whose claim was not replicated before the failover', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
-    // An earlier claim, so that the replica has the epoch and all except the newest writes.
+    // An earlier claim gives the replica the epoch. The replica then lacks only the newest writes.
     await use(newId('pp', Date.now()), bus);
     await until(async () => (await pair.replica.dbsize()) === 2);
     await pair.cutReplication();
@@ -96,7 +96,7 @@ describe('the bus with a Redis replica', () => {
     expect(await use(jti, bus)).not.toBe('claimed');
   });
 
-  it('accepts a passport issued after the failover exactly once, and refuses a passport used before the failover', async () => {
+  it('accepts a passport once if it was issued after the failover, and refuses a passport that was used before the failover', async () => {
     const pair = await startPair();
     const bus = await open(pair.hop.url);
     const used = newId('pp', Date.now());
@@ -124,7 +124,7 @@ describe('the bus with a Redis replica', () => {
     await use(newId('pp', Date.now()), bus);
     const jti = newId('pp', Date.now());
     await use(jti, bus);
-    // Like a crash between two syncs of the file.
+    // Deletes the claim, as a crash between two syncs of the file would.
     await raw(redis).del(`sallyport:{t}:claim:jti:${jti}`);
     await redis.restart();
     await answers(bus);

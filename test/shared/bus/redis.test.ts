@@ -233,7 +233,7 @@ describe('claims in Redis', () => {
     expect(after.epochMs).toBeGreaterThan(before.epochMs);
   });
 
-  it('have an epoch from the clock of the bus if the clock of Redis is behind', async () => {
+  it('have an epoch from the bus’s clock if Redis’s clock is behind it', async () => {
     const redis = await start();
     const ahead = { now: () => Date.now() + 60_000, monotonic: systemClock.monotonic };
     const bus = await openBus({ redisUrl: redis.url, log: silentLog, clock: ahead });
@@ -256,7 +256,7 @@ describe('claims in Redis', () => {
     );
     const after = await bus.claim('t', 'jti', 60_000);
     expect(after.status).toBe('taken');
-    // Its last writes may be lost, because appendonly syncs once a second by default.
+    // The last writes of this Redis may be lost, because appendonly syncs once a second by default.
     expect(after.epochMs).toBeGreaterThan(epochMs);
   });
 
@@ -280,7 +280,7 @@ describe('the Redis server', () => {
     const bus = await open(redis.url, log);
     await expect(bus.claim('t', 'jti', 1_000)).rejects.toMatchObject({ code: 'bus.unavailable' });
     expect(errors).toEqual([{ maxmemory_policy: 'allkeys-lru' }]);
-    // Signed data can be published again, so only claims are refused.
+    // Only claims are refused. Signed data is accepted, because it can be published again.
     await bus.publish('t', 'a', '1');
   });
 
@@ -316,7 +316,7 @@ describe('the Redis server', () => {
     expect(await readEviction(client, silentLog)).toBe('no answer');
   });
 
-  it('can have a user that can call every function of the bus for one tenant only', async () => {
+  it('can have a user that can call every function of the bus, but only for one tenant', async () => {
     const redis = await start();
     const admin = raw(redis);
     const prefix = 'sallyport:{acme}:*';
@@ -370,8 +370,8 @@ describe('the Redis server', () => {
 });
 
 /**
- * The part of a key that determines its slot: the text within its first pair of braces (Redis
- * Cluster specification).
+ * Returns the part of a key that determines its slot: the text within its first pair of braces
+ * (Redis Cluster specification).
  */
 function slotText(key: string): string {
   const begin = key.indexOf('{');

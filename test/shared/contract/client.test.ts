@@ -78,7 +78,7 @@ it('the client sends path, query, body and authorization as declared by the oper
   });
 });
 
-it('the client obtains its authorization anew for every call', async () => {
+it('the client obtains its authorization again for every call', async () => {
   reply(200, '{"ok":true}');
   let count = 0;
   const fresh = client({ authorization: async () => `Bearer ${++count}` });

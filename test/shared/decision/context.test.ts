@@ -48,7 +48,7 @@ describe('the policy context', () => {
     expect(context.agent).toMatchObject({ goal: 'support' });
   });
 
-  it('contains the directory record of no user except the user of the action', () => {
+  it('contains the directory record of the action’s user and of no other user', () => {
     const state = { ...baseState, user: { id: 'bob', role: 'admin' } };
     expect(buildContext(baseAction, state).user).toEqual({ id: 'alice' });
   });
@@ -77,7 +77,7 @@ describe('a resource', () => {
     expect(parseResource(resource)).toEqual(parsed);
   });
 
-  it('has the customer id of its own id if it is of type customer', () => {
+  it('has its own id as the customer id if its type is customer', () => {
     expect(resourceOf({ resource: 'customer:cus_9', args: {} })).toMatchObject({
       customer_id: 'cus_9',
     });
@@ -100,7 +100,7 @@ describe('a resource', () => {
     expect(resource).not.toHaveProperty('customer_id');
   });
 
-  it('has a customer id if the customer argument is the same id as a number', () => {
+  it('has a customer id if the customer argument is the same id, written as a number', () => {
     expect(resourceOf({ resource: 'customer:12', args: { customer_id: 12 } })).toMatchObject({
       customer_id: '12',
     });

@@ -182,7 +182,7 @@ describe('a verdict', () => {
     expect(verdict.policyHash).toMatch(/^sha256:/);
   });
 
-  it('has the risk tier of the passport if the tool is unknown, and medium risk if there is no passport either', () => {
+  it('has the risk tier of the passport if the tool is unknown, and medium risk if there is also no passport', () => {
     const state = { ...baseState, tool: undefined };
     const passport = signedPassport({ risk_tier: 'critical' });
     expect(decide(baseAction, { ...state, passport }, nowMs).riskTier).toBe('critical');

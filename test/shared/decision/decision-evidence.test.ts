@@ -22,7 +22,7 @@ const action: Action = {
   goal: 'settle refunds',
 };
 
-/** Sets everything that an event can record. */
+/** A verdict that sets everything that an event can record. */
 const verdict: Verdict = {
   decision: 'warn',
   reasonCode: 'refund.large',
@@ -45,7 +45,7 @@ const verdict: Verdict = {
   },
 };
 
-/** Leaves out everything that can be absent. */
+/** A verdict that leaves out everything that can be absent. */
 const bareVerdict: Verdict = {
   decision: 'deny',
   reasonCode: 'policy.no_match',
@@ -76,7 +76,7 @@ const facts = {
   method: 'POST',
 };
 
-/** The text that is sealed, without the random id and digests. */
+/** Returns the text that is sealed, without the random id and digests. */
 function sealedText(event: EvidenceEvent): string {
   return canonicalJson(event)
     .replaceAll(/hmac-sha256:[0-9a-f]{64}/g, '<digest>')

@@ -52,7 +52,9 @@ interface Outcomes {
   readonly spend?: (approvalId: number) => Promise<boolean>;
 }
 
-/** A decision point that records its steps; `calls` is what it has counted. */
+/**
+ * Creates a decision point that records its steps. `calls` returns how many calls it has counted.
+ */
 function pointWith(policies: PolicySet, { claim = 'claimed', spend }: Outcomes = {}) {
   const book = new UsageBook();
   const steps: string[] = [];

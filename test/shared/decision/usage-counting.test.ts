@@ -48,7 +48,7 @@ describe('unknown usage', () => {
     }
   });
 
-  it('has no effect if a different alternative of the same rule is true', () => {
+  it('has no effect if another alternative of the same rule is true', () => {
     const any = { any: [isTool, usage('calls_1h', '<', 5)] };
     const { ask } = decider(policy([{ decision: 'allow', when: any }]));
     expect(ask({}, nowMs, unknown).decision).toBe('allow');

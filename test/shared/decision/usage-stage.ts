@@ -38,7 +38,7 @@ export function policy(
   return { id: 'budget', version: 1, rules: named, ...more };
 }
 
-/** One decider, like a sidecar or a control plane: it counts the calls that it allows. */
+/** Creates a decider that counts the calls that it allows, as a sidecar or a control plane does. */
 export function decider(...definitions: readonly PolicyDefinition[]) {
   const policies = compilePolicies(definitions.map((one, index) => publish(index + 1, one)));
   const book = new UsageBook();

@@ -28,7 +28,7 @@ describe('a budget of calls in a policy', () => {
     expect(ask({}, resetsAtMs).decision).toBe('allow');
   });
 
-  it('results in the reason of the deny rule that contains the budget, with the reset time', () => {
+  it('causes a denial with the reason of the deny rule that contains it, and with the reset time', () => {
     const { ask } = decider(policy([rule('allow'), rule('deny', usage('calls_24h', '>=', 1))]));
     expect(ask().decision).toBe('allow');
     expect(ask()).toMatchObject({
@@ -50,7 +50,7 @@ describe('a budget of calls in a policy', () => {
     expect(effectIn(waiting, 'open_approval')).toBeDefined();
   });
 
-  it('is not the reported reason if a rule without a budget denies', () => {
+  it('is not reported as the reason if a rule without a budget denies', () => {
     const { ask } = decider(policy([rule('allow', usage('calls_1h', '<', 1)), rule('deny')]));
     expect(ask()).toMatchObject({ decision: 'deny', reasonCode: 'test.r1', resetsAtMs: undefined });
   });
@@ -118,7 +118,7 @@ describe('a budget of a sum in a policy', () => {
     },
   );
 
-  it('also denies values that cannot be counted if it is part of a deny rule and is exceeded', () => {
+  it('also denies calls with values that cannot be counted if a deny rule contains the budget and the budget is exceeded', () => {
     const { ask } = decider(
       policy([rule('allow'), rule('deny', usage('sum_24h.amount', '>', 100))]),
     );

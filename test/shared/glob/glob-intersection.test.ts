@@ -17,7 +17,7 @@ const globsOf = (maxLength: number) =>
   fc.array(marks, { maxLength }).map((parts) => parts.join(''));
 const globs = globsOf(7);
 
-/** Every text over the alphabet, shortest first. */
+/** Yields every text over the alphabet, shortest first. */
 function* textsUpTo(length: number, alphabet: readonly string[]): Generator<string> {
   let layer = [''];
   yield '';
@@ -27,7 +27,10 @@ function* textsUpTo(length: number, alphabet: readonly string[]): Generator<stri
   }
 }
 
-/** A concrete text of a glob: each star filled with one of the fillings that it may stand for. */
+/**
+ * Returns a text that the glob matches: replaces each star by one of the fillings for which it may
+ * stand.
+ */
 function filled(glob: string, fillings: readonly string[], kind: GlobKind): string {
   const apart = kind === 'tool' ? /\./g : /[/:]/g;
   let next = 0;
@@ -38,7 +41,7 @@ function filled(glob: string, fillings: readonly string[], kind: GlobKind): stri
   });
 }
 
-/** Turns the chosen ranges of a text into stars that match them. */
+/** Replaces the chosen ranges of a text by stars that match them. */
 function generalised(text: string, ranges: readonly (readonly [number, number])[], kind: GlobKind) {
   const apart = kind === 'tool' ? /\./ : /[/:]/;
   let glob = '';
@@ -90,7 +93,8 @@ describe('the intersection of two globs', () => {
     fc.assert(
       fc.property(globsOf(3), globsOf(3), kinds, (one, other, kind) => {
         const [first, second] = [compileGlob(one, kind), compileGlob(other, kind)];
-        // Each character of a shortest common text consumes a token: six tokens, six characters.
+        // Each character of a shortest common text consumes a token, so six tokens match at most
+        // six characters.
         const alphabet = [...new Set([...`${one}${other}`.replaceAll('*', ''), 'x'])];
         const isFound = textsUpTo(6, alphabet).some((text) => first(text) && second(text));
         expect([one, other, meet(one, other, kind)]).toEqual([one, other, isFound]);
@@ -161,7 +165,7 @@ describe('the work budget of an intersection', () => {
   const apart = `${'*a'.repeat(100)}.*b`;
   const few = () => ({ steps: 1_000 });
 
-  it('is exhausted by long globs: delivery of secrets then assumes no intersection, and invalidation assumes one', () => {
+  it('is exhausted by long globs; delivery of secrets then assumes no intersection, and invalidation assumes one', () => {
     expect(globsCertainlyIntersect([long], [long.replace('b', '*b')], 'tool', few())).toBe(false);
     expect(globsMayIntersect([long], [apart], 'tool', few())).toBe(true);
   });
@@ -185,7 +189,7 @@ describe('the work budget of an intersection', () => {
     expect(budget.steps).toBeLessThanOrEqual(0);
   });
 
-  it('does not prevent a certain intersection of one pair from being found if another pair exhausts the budget', () => {
+  it('does not hide the intersection of one pair if another pair exhausts the budget', () => {
     expect(globsCertainlyIntersect(['pay.refund', long], ['pay.*'], 'tool', few())).toBe(true);
   });
 });

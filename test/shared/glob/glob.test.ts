@@ -14,7 +14,7 @@ import { processorMs } from '../../support/base/processor-time.ts';
 const matches = (pattern: string, text: string, kind: GlobKind = 'tool') =>
   compileGlob(pattern, kind)(text);
 
-/** The same meaning as a regular expression; for short inputs only. */
+/** Translates a glob to a regular expression with the same meaning, for short inputs only. */
 function oracle(pattern: string, kind: GlobKind): RegExp {
   if (/^\*+$/.test(pattern)) return /^[\s\S]*$/;
   const segment = kind === 'tool' ? '[^.]+' : '[^/:]+';
@@ -36,7 +36,7 @@ const manyLetters = Array.from({ length: 120 }, (_, at) => String.fromCharCode(0
   '',
 );
 
-/** Up to the bounds of the API: a thousand entries of 256 characters on either side. */
+/** Inputs at the limits of the API: a thousand entries of 256 characters on either side. */
 const hostileTools: [string, string[], string[]][] = [
   [
     'globs with many stars',
@@ -55,7 +55,7 @@ const hostileTools: [string, string[], string[]][] = [
   ],
 ];
 
-/** Operations on words of states, counted where they occur. */
+/** Returns how many operations on words of automaton states `act` executes. */
 function wordOperationsOf(act: () => void): number {
   const step = vi.spyOn(GlobAutomaton.prototype, 'step');
   try {
@@ -160,7 +160,7 @@ describe('the coverage of a glob by another', () => {
     );
   });
 
-  it('is assumed absent if the comparison would exceed the remaining work; the cost is charged before the comparison', () => {
+  it('is assumed absent if the comparison would exceed the remaining work, which is reduced before the comparison begins', () => {
     const work = { left: 10_000 };
     const spent = wordOperationsOf(() => {
       expect(globCovers(`${'**a*b'.repeat(20)}*c`, `${'**a*'.repeat(40)}c`, 'tool', work)).toBe(

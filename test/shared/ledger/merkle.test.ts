@@ -17,7 +17,7 @@ import {
 const leavesOf = (size: number) =>
   Array.from({ length: size }, (_, index) => leafHash(Buffer.from(`leaf ${index}`)));
 
-/** The definition of RFC 6962, section 2.1, word for word. */
+/** Computes a root exactly as RFC 6962, section 2.1, defines it. */
 function treeHash(leaves: readonly Buffer[]): Buffer {
   const [first] = leaves;
   if (first === undefined) return hash('sha256', '', 'buffer');
@@ -118,7 +118,7 @@ describe('an inclusion proof', () => {
 });
 
 describe('a consistency proof', () => {
-  it('verifies between its tree and every earlier size of this tree, but not with a different root', () => {
+  it('verifies between its tree and every smaller size of this tree, but not with a different root', () => {
     for (let size = 1; size <= 32; size++) {
       const leaves = leavesOf(size);
       const root = treeHash(leaves);

@@ -71,7 +71,7 @@ it.each(Object.entries(changes))(
   },
 );
 
-it('drift of class side_effect_added has a different description from drift of class read_to_write_conversion', () => {
+it('drift of class side_effect_added is described differently from drift of class read_to_write_conversion', () => {
   const writing = { ...before, sideEffectProfile: ['write'] };
   const [drift] = classifyDrift(
     parseManifest(writing),

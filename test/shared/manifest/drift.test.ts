@@ -165,7 +165,7 @@ describe('the approval status of a tool whose manifest is registered', () => {
     });
   });
 
-  it('requires a new approval after material drift, while the approved hash is unchanged', () => {
+  it('becomes reapproval_required after material drift, and the approved hash stays the same', () => {
     expect(nextStatus({ hash: 'h2', riskTier: 'low', standing, drifts: material })).toEqual({
       approvalStatus: 'reapproval_required',
       approvedHash: 'h1',

@@ -29,7 +29,7 @@ describe('the constraints of a passport', () => {
     },
   );
 
-  it('cannot include a digest of arguments that JSON cannot represent', () => {
+  it('have no digest of arguments that JSON cannot represent', () => {
     expect(argsDigest({ a: '\ud800' })).toBeUndefined();
   });
 
@@ -49,7 +49,7 @@ describe('the permitted recipients of a passport', () => {
   it.each(
     loadVectors<{ name: string; args: JsonObject; inside: boolean }>('passport/recipients.yaml'),
   )(
-    'have the expected result for the recipients of a call: $name, permitted: $inside',
+    'include the recipients of a call as expected: $name, permitted: $inside',
     ({ args, inside }) => {
       expect(externalRecipient(args, allowed) === undefined).toBe(inside);
     },

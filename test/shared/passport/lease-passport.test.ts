@@ -11,7 +11,7 @@ import { baseClaims, nowMs } from '../fixtures.ts';
 const lease = { ...baseClaims, lease_size: 3 };
 
 describe('a lease', () => {
-  it('has a separate jti for each use; each contains the jti of the lease', () => {
+  it('has a separate jti for each use, which contains the jti of the lease', () => {
     const uses = [0, 1, 2].map((n) => leasePassport(lease, n).jti);
     expect(uses).toEqual([0, 1, 2].map((n) => `${lease.jti}.${n}`));
     expect(uses.map(revocationId)).toEqual([lease.jti, lease.jti, lease.jti]);
@@ -32,7 +32,7 @@ describe('a lease', () => {
     );
   });
 
-  it('is revoked together with all of its uses, but without any other passport', () => {
+  it('is revoked with all of its uses; other passports stay valid', () => {
     const revoked = new Set([lease.jti]);
     expect(isRevoked(`${lease.jti}.2`, revoked)).toBe(true);
     expect(isRevoked(lease.jti, revoked)).toBe(true);

@@ -25,7 +25,7 @@ describe('a succession of keys', () => {
     expect(followSuccession(line, from(first, second))?.kid).toBe(third.kid);
   });
 
-  it('leads to no key from its last key, from an unknown key, or if it is empty', () => {
+  it('leads nowhere from its last key or from an unknown key; an empty succession leads nowhere', () => {
     expect(followSuccession(line, from(third))).toBeUndefined();
     expect(followSuccession(line, from(thief))).toBeUndefined();
     expect(followSuccession([], from(first))).toBeUndefined();

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-/** A fake resolver. Each answer is used once, the last one repeatedly. */
+/** A fake resolver. It returns each answer once, and repeats the last one. */
 function resolver(answers: Record<string, string[][]>) {
   const asked: string[] = [];
   const resolve = (

@@ -4,7 +4,10 @@ import { addressRules } from '../../../shared/upstream/address-rules.ts';
 const strict = addressRules([]);
 const lenient = addressRules(['0.0.0.0/0', '::/0']);
 
-/** The addresses before, at the beginning of, at the end of, and after each range, with their kinds. */
+/**
+ * For each range: the addresses right before it, at its beginning, at its end and right after it,
+ * with their address types.
+ */
 const edges: readonly (readonly [string, readonly string[]])[] = [
   [
     '169.254.169.254/32',

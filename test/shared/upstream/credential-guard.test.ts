@@ -9,7 +9,7 @@ const secret = 'sk_live_4eC39HqLyjWDarjtT1zdp7dc';
 const text = { 'content-type': 'text/plain' };
 
 /**
- * Passes chunks through a filter; returns the forwarded bytes, and whether the response was cut.
+ * Passes chunks through a filter. Returns the forwarded bytes, and whether the response was cut.
  */
 function pass(filter: ResponseFilter, chunks: readonly Buffer[], headers = text) {
   expect(filter.head(200, headers)).toBe('stream');
@@ -98,7 +98,7 @@ describe('the credential guard', () => {
       for (let size = 1; size <= 20; size++) {
         const { passed, cut } = pass(reflectionFilter([secret]), split(bytes, size));
         expect(cut).toBe(true);
-        // No byte of it was forwarded before it was recognised.
+        // No byte of the secret was forwarded before the secret was recognised.
         expect(
           'before '.startsWith(passed.toString()) || passed.toString().startsWith('before '),
         ).toBe(true);

@@ -11,7 +11,7 @@ it.each<[JsonValue | undefined, number]>([
   ['20', 20],
   [' +020.50 ', 20.5],
   ['1e3', 1000],
-  // The amount that a parser that stops at the `e` would read.
+  // Counts 900, because a parser that stops at the `e` would read this amount.
   ['900e-1', 900],
   [-20, 0],
   ['-20', 0],

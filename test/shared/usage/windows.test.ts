@@ -10,13 +10,13 @@ const startMs = 1_800_000_000_000;
 interface Call {
   readonly atMs: number;
   readonly amount: number;
-  /** Counted by this decider, or received from another. */
+  /** Whether this decider counted the call or received the count from another one. */
   readonly where: 'here' | 'elsewhere';
   readonly isGivenBack: boolean;
 }
 
 const call: fc.Arbitrary<Call> = fc.record({
-  // Two and a half days, in no order, because clocks are stepped.
+  // Times within two and a half days, in any order, because clocks are changed.
   atMs: fc.integer({ min: 0, max: 60 * hourMs }).map((ms) => startMs + ms),
   amount: fc.constantFrom(0, 1, 2, 40, 1000),
   where: fc.constantFrom('here', 'elsewhere'),
@@ -25,7 +25,9 @@ const call: fc.Arbitrary<Call> = fc.record({
 
 const sumsOf = ({ amount }: Call): Sums => (amount > 0 ? { amount } : {});
 
-/** The reference implementation: a call counts as if made in the last moment of its minute. */
+/**
+ * The reference implementation: a call counts as if it were made in the last moment of its minute.
+ */
 function naive(calls: readonly Call[], nowMs: number, windowMs: number): readonly Call[] {
   return calls.filter(({ atMs }) => {
     const endOfMinute = atMs - (atMs % minuteMs) + minuteMs;
@@ -51,7 +53,7 @@ function usageOf(calls: readonly Call[]): ToolUsage {
   }
   const elsewhere = new Buckets();
   for (const [minute, { calls: n, sum }] of told) {
-    // A call that is received twice is counted once.
+    // Sets the bucket twice, because a call that is received twice must be counted once.
     elsewhere.set({ minute, calls: n, sums: { amount: sum } });
     elsewhere.set({ minute, calls: n, sums: { amount: sum } });
   }
@@ -92,7 +94,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('change only at whole minutes, and are empty from their reported reset time on', () => {
+  it('change only at whole minutes, and are empty from the reset time that they reported', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const usage = usageOf(all);

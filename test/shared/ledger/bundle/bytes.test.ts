@@ -16,7 +16,7 @@ const events = Array.from({ length: 23 }, (_, n) =>
   anEvent({
     chain_id: `agent:${n % 3}`,
     tool: n % 4 === 0 ? 'pay' : 'mail',
-    // Text that an agent might choose to imitate another part.
+    // Text that an agent might choose to imitate another part of the export.
     resource: ['päy\n"1",', '=1+1|', '],"chains":[', 'sallyport-export:e30', '-->'][n % 5],
   }),
 );
@@ -36,7 +36,7 @@ const kinds: readonly (readonly [name: string, wanted: PaperExport])[] = [
 ];
 
 describe.each(kinds)('an export as %s', (_name, wanted) => {
-  it('verifies if its bytes are unchanged, whatever the length of the parts that are read', async () => {
+  it('verifies if its bytes are unchanged, whatever the length of the chunks in which it is read', async () => {
     const bytes = await exportOf(ledger, wanted);
     for (const partBytes of [1, 3, 4_096, bytes.length]) {
       const trust = { thumbprints: new Set([ledger.exportKey.kid]), jwks: [] };
@@ -51,7 +51,7 @@ describe.each(kinds)('an export as %s', (_name, wanted) => {
     const at = fc.nat(bytes.length - 1);
     const damage = fc.oneof(
       fc.tuple(at, fc.nat(7)).map(([index, bit]) => flipped(bytes, index, 1 << bit)),
-      // A position where signed data and the signature's parameters are close together.
+      // Near the end, signed data and the signature's parameters are close together.
       fc
         .tuple(fc.nat(2_000), fc.nat(7))
         .map(([back, bit]) => flipped(bytes, bytes.length - 1 - (back % bytes.length), 1 << bit)),

@@ -14,8 +14,8 @@ import {
 } from '../../../support/ledger/exported.ts';
 import { anEvent } from '../../../support/ledger/ledger.ts';
 
-// Here the exporter has the right keys and signs false statements: the bytes are as signed, and
-// their content is wrong.
+// In this file, the exporter has the right keys but signs false statements: the signature is valid,
+// and the content is wrong.
 
 const events = Array.from({ length: 20 }, (_, n) =>
   anEvent({ chain_id: `agent:${n % 3}`, tool: n % 4 === 0 ? 'pay' : 'mail' }),
@@ -28,7 +28,7 @@ const changed = (event: BundleEvent) => {
   const canonical = event.canonical.replace('"decision":"allow"', '"decision":"deny"');
   return { ...event, canonical };
 };
-/** With the hash that the changed text has. */
+/** Returns the changed event with the hash of its changed text. */
 const rehashed = (event: BundleEvent) => {
   const { prev_hash, canonical } = changed(event);
   return { ...changed(event), event_hash: eventHash(prev_hash, canonical) };

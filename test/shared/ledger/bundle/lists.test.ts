@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { exportOf, paperLedger } from '../../../support/ledger/exported.ts';
 import { anEvent } from '../../../support/ledger/ledger.ts';
 
-/** Cells as RFC 4180 has them. */
+/** Parses CSV into cells as RFC 4180 defines them. */
 function readCsv(text: string): readonly (readonly string[])[] {
   const rows: string[][] = [];
   let row: string[] = [];

@@ -88,7 +88,7 @@ const state: fc.Arbitrary<DecisionState> = fc
     ...some,
   }));
 
-/** As the ledger gives it back. */
+/** Returns the event in the form in which the ledger returns it. */
 function stored(event: EvidenceEvent): StoredDecision {
   return JSON.parse(JSON.stringify({ ...event, tenant: 'acme' })) as StoredDecision;
 }
@@ -111,7 +111,7 @@ function bySidecar(one: Action, at: DecisionState): StoredDecision {
   );
 }
 
-/** The first path of the context that contradicts the partial one. */
+/** Returns the first path at which the full context contradicts the partial one. */
 function contradiction(partial: PartialValue, full: JsonObject): string | undefined {
   return Object.keys(full).find((root) => !admits(readPartial(partial, [root]), full[root]));
 }

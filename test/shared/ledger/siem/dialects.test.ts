@@ -35,7 +35,7 @@ const linesOf = (text: string) =>
     .map((line) => JSON.parse(line) as JsonObject);
 const write = (dialect: SiemDialect, record: SiemRecord) => dialects[dialect].write(record);
 
-/** A CEF message taken apart by the format's own rules. */
+/** Parses a CEF message by the rules of the format. */
 function readCef(frame: string) {
   const [, length = '', rest = ''] = /^(\d+) (.*)$/s.exec(frame) ?? [];
   expect(Buffer.byteLength(rest)).toBe(Number(length));
@@ -154,7 +154,7 @@ describe('a decision in a SIEM export', () => {
     ['require_approval', 'x', { action_id: 2, disposition_id: 14 }, '6', ['denied']],
     ['require_tool_reapproval', 'x', { action_id: 2, disposition_id: 14 }, '6', ['denied']],
     ['deny', 'x', { action_id: 2, disposition_id: 2 }, '8', ['denied']],
-    // A decision of a later version.
+    // A decision that only a later version knows.
     ['allow_maybe', 'x', { action_id: 2, disposition_id: 2 }, '8', ['denied']],
   ])(
     'has the same meaning in every dialect: decision %s, reason %s',

@@ -22,7 +22,7 @@ interface BuiltLedger {
   };
 }
 
-/** A ledger as sealing would create it, with a signed head after every `batch` rows. */
+/** Builds a ledger as sealing would create it, with a signed head after every `batch` rows. */
 function build(size: number, { chains = 3, batch = 4 } = {}): BuiltLedger {
   const tree = new Frontier();
   const ends = new Map<string, { seq: number; hash: string }>();
@@ -106,7 +106,7 @@ describe('verifying a ledger in pages', () => {
     expect(await verify(build(0))).toMatchObject({ ok: true, events: 0, position: 0 });
   });
 
-  it('requires neither database columns nor keys for an export', async () => {
+  it('needs neither database columns nor keys to verify the rows of an export', async () => {
     const built = build(12);
     const bare = built.rows.map(({ columns: _, ...row }) => row);
     const report = await verify({ ...built, rows: bare }, { withKeys: noKeys });

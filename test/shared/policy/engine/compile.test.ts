@@ -34,7 +34,7 @@ function plain({ decision, reasonCode, matchedRules, observed }: PolicyOutcome) 
   };
 }
 
-/** Changes of order that must not affect the result. */
+/** Returns an outcome with its lists sorted, because their order must not matter. */
 function unordered(outcome: PolicyOutcome) {
   const { decision, matchedRules, observed, approval } = outcome;
   return {
@@ -153,7 +153,10 @@ describe('a compiled policy set', () => {
 });
 
 describe('the rule index', () => {
-  /** Many rules per tool that differ in values and limits, so that every kind of split occurs. */
+  /**
+   * Creates many rules per tool that differ in values and limits, so that every kind of split
+   * occurs.
+   */
   function crowded(rules: number): PolicyDefinition {
     return {
       id: 'crowd',

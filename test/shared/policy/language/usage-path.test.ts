@@ -44,7 +44,7 @@ describe('a policy path that begins with usage', () => {
     expect(() => parsePolicy(policyOf(below('args.limit', { $ref: path })))).toThrow(message);
   });
 
-  it('is refused with an error that explains the names of sums', () => {
+  it('is refused with an error that explains how sums are named', () => {
     expect(() => parsePolicy(policyOf(below('usage.sum_24h.args.amount')))).toThrow(
       'rules[0].when.all[0].path: "usage.sum_24h.args.amount": name the summed value by its path below args, as in usage.sum_24h.amount',
     );

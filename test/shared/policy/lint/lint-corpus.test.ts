@@ -59,7 +59,7 @@ const condition = fc
   .map(([at, operator, given]) => ({ path: at, operator, value: given }) as PolicyCondition);
 const fewConditions = fc.array(condition, { minLength: 1, maxLength: 2 });
 
-/** The rules that the reference interpreter matches. */
+/** Returns the rules that match according to the reference interpreter. */
 function matches(definition: PolicyDefinition, context: JsonObject): readonly string[] {
   return interpret([publish(1, definition)], context).matched;
 }

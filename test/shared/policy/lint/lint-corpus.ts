@@ -2,14 +2,16 @@ import type { PolicyRule, RuleDecision } from '../../../../shared/policy/languag
 
 type Terse = readonly [path: string, operator: string, value: unknown];
 
-/** The relation of two rules: `meet` means that one context matches both. */
+/**
+ * The relation of two rules: `meet` means that some context matches both, `apart` that none does.
+ */
 type Relation = 'meet' | 'apart' | 'open';
 
 interface Pair {
   readonly name: string;
   readonly one: PolicyRule;
   readonly other: PolicyRule;
-  /** `open`: the relation is undecided, and lint must claim neither. */
+  /** `open`: the relation is undecided, so lint must not claim either of the others. */
   readonly relation: Relation;
 }
 
@@ -19,7 +21,10 @@ function rule(decision: RuleDecision, terse: readonly Terse[], any: boolean): Po
   return { name: decision, decision, reason: `x.${decision}`, when } as PolicyRule;
 }
 
-/** Conditions of an allow and of a deny for the same tool, and their relation. */
+/**
+ * Builds a pair: an allow rule and a deny rule for the same tool, with these conditions and this
+ * relation.
+ */
 function pair(
   relation: Relation,
   name: string,
@@ -37,7 +42,7 @@ const to = 'args.to';
 const b = { $ref: 'args.b' };
 const a = { $ref: 'args.a' };
 
-/** Manually written pairs, with their relation according to the language definition. */
+/** Manually written pairs. Their relation follows from the language definition. */
 export const pairs: readonly Pair[] = [
   // Ranges
   pair('meet', 'ranges that overlap', [[amount, '<=', 100]], [[amount, '>', 50]]),
@@ -146,7 +151,7 @@ export const pairs: readonly Pair[] = [
   // Missing
   pair('meet', 'a path that only the deny looks at', [[amount, '<', 5]], [[to, '!=', 'a']]),
   pair('apart', 'a place that must be there and is not', [['args', '==', 5]], [[amount, '>', 5]]),
-  // Words of the context
+  // Context fields with enumerated values
   pair('apart', 'environments', [['environment', '==', 'dev']], [['environment', '==', 'prod']]),
   pair(
     'apart',

@@ -34,7 +34,7 @@ describe('the verdict on a partially known context', () => {
       }),
       { numRuns: 1000 },
     );
-    // Otherwise the property would be trivial.
+    // Without both kinds of results, the property would be trivial.
     expect(known).toBeGreaterThan(100);
     expect(unknown).toBeGreaterThan(100);
   });
