@@ -72,7 +72,7 @@ describe('normaliseHost', () => {
     );
   });
 
-  it('agrees with the URL parser, so that the checked host is also the host that is connected to', () => {
+  it('agrees with the URL parser, so that connections go to the host that was checked', () => {
     fc.assert(
       fc.property(fc.oneof(fc.domain(), fc.ipV4Extended(), fc.ipV6()), (input) => {
         const host = normaliseHost(input);

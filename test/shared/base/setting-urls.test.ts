@@ -36,7 +36,7 @@ describe('a URL setting without a scheme', () => {
     expect(message).not.toMatch(/\n {4}at /);
   });
 
-  it('is refused by --url with an example', () => {
+  it('is refused by --url with an error that contains an example', () => {
     const message = refusal([...cli, '--url', 'localhost:8700'], { SALLYPORT_API_KEY: 'apk_test' });
     expect(message).toContain('must begin with http:// or https://, as in http://127.0.0.1:8080');
   });

@@ -43,7 +43,7 @@ describe('a request built from a binding', () => {
     );
   });
 
-  it('has the arguments in its query if the method is GET, HEAD or DELETE, except for path parameters', () => {
+  it('has all arguments except path parameters in its query if the method is GET, HEAD or DELETE', () => {
     for (const method of ['GET', 'HEAD', 'DELETE']) {
       const binding = { ...refund, method, path: '/v1/payments/{id}' };
       expect(build(binding, { id: 7, 'a b': 'c&d', flag: false })).toEqual({
@@ -110,7 +110,7 @@ describe('a request built from a binding', () => {
     expect(codeOf(() => build(refund, args))).toBe(code);
   });
 
-  it('contains only those headers from the agent that the binding allows', () => {
+  it('contains, of the agent’s headers, only those that the binding allows', () => {
     const sent = [
       'Accept',
       'text/plain',

@@ -50,7 +50,7 @@ describe.each(['memory', 'redis'] as const)('the %s bus: sections and changes', 
     expect(await bus.read(newTenant(), 'policies')).toBeUndefined();
   });
 
-  it('returns a published section, alone and with all others', async () => {
+  it('returns a published section both alone and together with all others', async () => {
     const bus = await open(kind);
     const tenant = newTenant();
     await bus.publish(tenant, 'policies', 'p1');

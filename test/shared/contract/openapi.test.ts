@@ -88,7 +88,7 @@ describe('the OpenAPI document', () => {
     expect(document.components.schemas.ApiError).toMatchObject({ required: ['error'] });
   });
 
-  it('declares path parameters as required, and the security scheme of each operation', () => {
+  it('declares the security scheme of each operation, and declares path parameters as required', () => {
     const put = document.paths['/v1/runtime/bindings/{name}']?.put;
     expect(put?.parameters).toMatchObject([{ name: 'name', in: 'path', required: true }]);
     expect(put?.security).toEqual([{ apiKey: [] }]);

@@ -33,7 +33,7 @@ describe('unknown usage', () => {
     expect(ask({ amount: 50 }, nowMs, unknown).reasonCode).toBe('usage.unknown');
   });
 
-  it('does not change the reason if a rule that does not depend on usage denies', () => {
+  it('does not change the reason of a denial by a rule that does not depend on usage', () => {
     const { ask } = decider(policy([rule('deny'), rule('allow', usage('calls_1h', '<', 5))]));
     expect(ask({}, nowMs, unknown)).toMatchObject({ decision: 'deny', reasonCode: 'test.r0' });
   });

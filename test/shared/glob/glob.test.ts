@@ -117,7 +117,7 @@ describe('globs', () => {
     );
   });
 
-  it('take time linear in the text for any pattern', () => {
+  it('take time linear in the length of the text, for any pattern', () => {
     const pattern = `${'*a'.repeat(30)}b`;
     const text = 'a'.repeat(20_000);
     const before = processorMs();
@@ -194,7 +194,7 @@ describe('clamping requested tools to capabilities', () => {
     expect(spent).toBeLessThanOrEqual(clampWorkMax);
   });
 
-  it('returns no tool whose coverage costs more than the remaining work', () => {
+  it('returns no tool if checking its coverage costs more than the remaining work', () => {
     expect(clampTools(['mcp.a.b'], ['mcp.*.b'], { left: 10_000 })).toEqual(['mcp.a.b']);
     expect(clampTools(['mcp.a.b'], ['mcp.*.b'], { left: 10 })).toEqual([]);
   });

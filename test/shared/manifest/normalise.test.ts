@@ -39,7 +39,7 @@ describe('normalising a manifest', () => {
     expect(riskTierOf(manifest)).toBe('medium');
   });
 
-  it('registers a bundle of several tools under the name of the bundle only', () => {
+  it('registers a bundle of several tools only under the name of the bundle', () => {
     expect(parseManifest({ name: 'bundle', tools: [{ name: 'a' }, { name: 'b' }] }).name).toBe(
       'bundle',
     );

@@ -55,7 +55,7 @@ describe('the single-use guarantee after a loss of claims', () => {
     expect(issuedBeforeEpoch(jti, nowMs - 1)).toBe(false);
   });
 
-  it('depends, for a use of a lease, on the time at which the lease was issued', () => {
+  it('depends on the issue time of the lease if the passport is a use of a lease', () => {
     expect(issuedBeforeEpoch(`${newId('pp', nowMs)}.5`, nowMs - 1)).toBe(false);
   });
 

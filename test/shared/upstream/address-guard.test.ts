@@ -150,7 +150,7 @@ describe('Sallyport’s own ports', () => {
 });
 
 describe('a socket', () => {
-  it('is checked even if it connects to an IP address without a host name', async () => {
+  it('is checked even if it connects directly to an IP address', async () => {
     const server = createServer();
     const port = await listening(server, cleanup);
     const guard = createGuard({ allowPrivate: [] });

@@ -109,7 +109,7 @@ describe('windows of minute buckets', () => {
     );
   });
 
-  it('are not changed by reading, at any time', () => {
+  it('are never changed by reading them', () => {
     fc.assert(
       fc.property(calls, moment, (all, nowMs) => {
         const book = new UsageBook();

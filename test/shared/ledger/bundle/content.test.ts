@@ -128,7 +128,7 @@ describe('a filtered bundle', () => {
 describe('a checkpoint that an auditor keeps', () => {
   const early = checkpointOf(ledger, 7).note;
 
-  it('matches a ledger to which events were only appended, and the report states that the two were compared', async () => {
+  it('matches a ledger to which events were only appended; the report states that the checkpoint was compared', async () => {
     expect(await verified({}, ledger, early)).toMatchObject({ ok: true, anchored: true });
     const now = checkpointOf(ledger).note;
     for (const wanted of [{}, { format: 'csv' as const }]) {
