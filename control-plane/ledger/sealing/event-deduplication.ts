@@ -19,7 +19,7 @@ export function deduplicatedEventId(
 }
 
 /**
- * Returns whether no event with this id is sealed or waits to be sealed. Locks the id until the
+ * Returns true if no event with this id is sealed or waits to be sealed. Locks the id until the
  * transaction ends, so that only one of two processes records the event. Asks the database and not
  * the bus, because a writer in Redis must not be able to suppress an alarm.
  */
