@@ -5,6 +5,7 @@ import { declareApprovals } from './approvals.ts';
 import { declareEvidence } from './evidence.ts';
 import { declareKillSwitch } from './kill-switch.ts';
 import { declareDemo, declareMcp, declareRun, declareUp } from './local.ts';
+import { declareNetwork } from './network.ts';
 import { declarePolicy } from './policy.ts';
 import { declareSidecars } from './sidecars.ts';
 import { declareVault } from './vault.ts';
@@ -37,6 +38,7 @@ export function createProgram(columns: number = helpWidthMax): Command {
   declareApprovals(program);
   declareKillSwitch(program);
   declareSidecars(program);
+  declareNetwork(program);
   declareEvidence(program);
   declareVault(program);
   declareAdmin(program);

@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { decode, encode, type Packet, streamDecode, streamEncode } from 'dns-packet';
+import { acceptedBy } from './kernel-sockets.ts';
+import { answerWithinMs, type Family, testAddresses, udpSocketTo } from './test-address.ts';
+
+export interface DnsProof {
+  /** The user that accepted the query over TCP, if that was in this namespace. */
+  readonly acceptedByUid: number | undefined;
+  /** True if UDP and TCP gave the same address for a random name. */
+  readonly agrees: boolean;
+}
+
+/**
+ * Asks the test address for a random name, over TCP and UDP. The kernel names the user that
+ * accepted the TCP connection. Nobody else can guess the address of a random name, so the same
+ * answer over UDP has the same origin. Rejects without an answer.
+ */
+export async function probeDns(family: Family, port: number): Promise<DnsProof> {
+  const question: Packet = {
+    type: 'query',
+    id: randomBytes(2).readUInt16BE(),
+    flags: 0x100,
+    questions: [{ type: 'A', name: `${randomBytes(12).toString('hex')}.example` }],
+  };
+  const { answer, acceptedByUid } = await askTcp(family, question, port);
+  const addresses = addressesIn(answer);
+  const agrees = addresses !== '' && addresses === addressesIn(await askUdp(family, question));
+  return { acceptedByUid, agrees };
+}
+
+async function askTcp(family: Family, question: Packet, port: number) {
+  const socket = connect({ host: testAddresses[family], port: 53 });
+  const signal = AbortSignal.timeout(answerWithinMs);
+  try {
+    await once(socket, 'connect', { signal });
+    socket.write(streamEncode(question));
+    let received = Buffer.alloc(0);
+    while (received.length < 2 || received.length < 2 + received.readUInt16BE()) {
+      const [chunk] = (await once(socket, 'data', { signal })) as [Buffer];
+      received = Buffer.concat([received, chunk]);
+    }
+    const { localAddress = '', localPort = 0 } = socket;
+    const acceptedByUid = acceptedBy({ address: localAddress, port: localPort }, port);
+    return { answer: streamDecode(received), acceptedByUid };
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function askUdp(family: Family, question: Packet): Promise<Packet> {
+  const socket = await udpSocketTo(family, 53);
+  try {
+    const answered = once(socket, 'message', { signal: AbortSignal.timeout(answerWithinMs) });
+    socket.send(encode(question));
+    const [message] = (await answered) as [Buffer];
+    const answer = decode(message);
+    if (answer.id !== question.id) throw new Error('the DNS response has another id');
+    return answer;
+  } finally {
+    socket.close();
+  }
+}
+
+function addressesIn({ answers = [] }: Packet): string {
+  return answers.flatMap((answer) => (answer.type === 'A' ? [answer.data] : [])).join();
+}

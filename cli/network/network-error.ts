@@ -1,0 +1,28 @@
+import {
+  type NetworkErrorCode,
+  networkErrorKinds,
+} from '../../shared/errors/network-error-kinds.ts';
+
+/** A difference, a failed test or a failure, with its reason code. */
+export interface Problem {
+  readonly code: NetworkErrorCode;
+  /** What was found. Default: the text of the code. */
+  readonly detail?: string | undefined;
+}
+
+/** Ends a command of `sallyport network`. The message is for the operator. */
+export class NetworkError extends Error {
+  override readonly name = 'NetworkError';
+  readonly code: NetworkErrorCode;
+
+  constructor(code: NetworkErrorCode, detail?: string, options?: ErrorOptions) {
+    super(describeProblem({ code, detail }), options);
+    this.code = code;
+  }
+}
+
+/** `code: what was found. What to do.` */
+export function describeProblem({ code, detail }: Problem): string {
+  const { text, nextStep } = networkErrorKinds[code];
+  return `${code}: ${detail ?? text} ${nextStep}`;
+}
