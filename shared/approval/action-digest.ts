@@ -17,14 +17,14 @@ export interface ActionIdentity {
   readonly manifest_hash: string | null;
 }
 
-/** `sha256:<hex>` over the JCS form. Equal digests mean equal actions. */
+/** Returns `sha256:<hex>` of the canonical JSON (RFC 8785). Equal digests mean equal actions. */
 export function actionDigest(identity: ActionIdentity): string {
   const { tenant, agent_id, user_id, tool, resource, args, mcp, manifest_hash } = identity;
   const always = { tenant, agent_id, user_id, tool, resource, args, manifest_hash };
   return sha256(canonicalJson(mcp === undefined ? always : { ...always, mcp }));
 }
 
-/** The digest of an action with the tool's current manifest. */
+/** Returns the digest of an action. `manifestHash` is the hash of the tool's current manifest. */
 export function digestOf(action: Action, manifestHash: string | undefined): string {
   return actionDigest({
     tenant: action.tenantId,

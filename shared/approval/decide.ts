@@ -18,7 +18,7 @@ import {
 import { lowestRole, roleAbove, roleSuffices } from '../vocabulary/roles.ts';
 import { personsOf, sharePerson } from './persons.ts';
 
-/** Stored facts about an approval, as they are when somebody acts on the approval. */
+/** The stored facts about an approval at the time when somebody acts on it. */
 export interface ApprovalFacts {
   readonly kind: 'action' | 'tool';
   readonly status: ApprovalState;
@@ -68,9 +68,11 @@ export interface DecisionAttempt {
   /** The standing grant requested with `approve`. */
   readonly grant?: GrantRequest | undefined;
   readonly nowMs: number;
-  /** The delegating user authenticated again after a decider required it (`require_reauth`). */
+  /**
+   * True if the delegating user authenticated again after a decider required it (`require_reauth`).
+   */
   readonly reauthenticated: boolean;
-  /** The tool's current manifest is approved. */
+  /** True if the tool's current manifest is approved. */
   readonly manifestApproved: boolean;
   /** All earlier acts, oldest first. */
   readonly votes: readonly Vote[];
@@ -81,7 +83,7 @@ export type DecisionOutcome =
       readonly ok: true;
       /** The state after the act; unchanged while votes are missing. */
       readonly status: ApprovalState;
-      /** The new state allows no further transition. */
+      /** True if the new state allows no further transition. */
       readonly isFinal: boolean;
       /** Number of votes for this outcome that the quorum still needs. */
       readonly votesMissing: number;
@@ -102,8 +104,8 @@ export type DecisionOutcome =
 type Refusal = Extract<DecisionOutcome, { readonly ok: false }>;
 
 /**
- * Evaluates one act on an approval (design 7): first the decider's rights, then the state, then
- * preconditions, then votes. Pure; the caller records the act and stores the outcome.
+ * Evaluates one act on an approval: first the decider's rights, then the state, then preconditions,
+ * then votes. Pure; the caller records the act and stores the outcome.
  */
 export function judgeDecision(attempt: DecisionAttempt): DecisionOutcome {
   return (
@@ -198,8 +200,8 @@ function refusePrecondition(attempt: DecisionAttempt): Refusal | undefined {
 }
 
 /**
- * True if a decider required `action` and the requirement is still open. It stays open even if the
- * approval moved to another open state.
+ * True if a decider required `action` and the requirement is still open. The requirement stays open
+ * even if the approval moved to another open state.
  */
 function isDemanded(
   action: ApprovalAction,
@@ -221,8 +223,8 @@ function refuseSecondVote(attempt: DecisionAttempt): Refusal | undefined {
 }
 
 /**
- * Votes that still count: those cast after the last act that is not a vote (such as an escalation),
- * under a role that satisfies the current `minRole`.
+ * Returns the votes that still count. Any other act, such as an escalation, cancels the votes
+ * before it, and a vote counts only under a role that satisfies the current `minRole`.
  */
 function standingVotes({ votes, approval }: DecisionAttempt): readonly Vote[] {
   const isVote = ({ action }: Vote) => action === 'approve' || action === 'modify';
@@ -254,8 +256,7 @@ function move(attempt: DecisionAttempt, grantAsked?: GrantLimits): DecisionOutco
   if (votesMissing > 0) {
     return { ok: true, status: approval.status, isFinal: false, votesMissing, ...kept };
   }
-  // Only `expire` can have no transition here, because refuseTransition refused all other actions
-  // without one.
+  // Undefined only for `expire`: refuseTransition refused every other action without a transition.
   const status = transition(approval.status, action) ?? 'expired';
   const grant =
     status === 'approved' ? narrowestGrant([grantAsked, ...grantsOf(attempt)]) : undefined;
@@ -278,8 +279,8 @@ function grantsOf(attempt: DecisionAttempt): readonly (GrantLimits | undefined)[
 }
 
 /**
- * Number of votes for exactly this outcome that are missing after the current vote. One denial is
- * enough.
+ * Number of votes for the same outcome that the quorum still needs after the current vote. A denial
+ * needs no further votes.
  */
 function missingVotes(attempt: DecisionAttempt): number {
   const { approval, action } = attempt;

@@ -2,7 +2,7 @@ import { foldPrincipal } from '../base/principal.ts';
 
 /**
  * The persons behind an API key: its principal, and the principals whose keys created it, directly
- * or indirectly. This way, nobody can vote twice by creating a second key.
+ * or indirectly. They count as one person, so that nobody can vote twice by creating a second key.
  */
 export interface KeyPersons {
   readonly principal: string;

@@ -4,8 +4,8 @@ import { stricterRole } from '../vocabulary/roles.ts';
 import type { ApprovalTerms } from '../vocabulary/verdict.ts';
 
 /**
- * Combines two sets of terms so that a decision under the result satisfies both. `slaSeconds` is
- * taken from `one`.
+ * Combines two sets of terms so that a decision which satisfies the result satisfies both.
+ * `slaSeconds` is taken from `one`.
  */
 export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): ApprovalTerms {
   const grant = narrower(one.grant, other.grant);
@@ -19,8 +19,8 @@ export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): Approva
 }
 
 /**
- * Limits for a standing grant that satisfy both given limits. Undefined (a single call only) if
- * either is undefined.
+ * Returns limits for a standing grant that satisfy both given limits. If either is undefined, the
+ * result is undefined: the approval covers a single call only.
  */
 export function narrower(
   one: GrantLimits | undefined,

@@ -1,4 +1,4 @@
-/** The source of time. Tests inject their own; no other code reads `Date.now`. */
+/** The source of time. Tests inject their own clock. */
 export interface Clock {
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number;

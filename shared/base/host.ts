@@ -49,7 +49,7 @@ function hostnameOf(host: string): string | undefined {
   }
 }
 
-/** True for a host that is an IP address, as `normaliseHost` writes it. */
+/** True if a host is an IP address. `host` must be in the canonical form of `normaliseHost`. */
 export function isAddress(host: string): boolean {
   return host.includes(':') || ipv4.test(host);
 }
@@ -72,7 +72,10 @@ function parsePort(digits: string): number | undefined {
   return digits.startsWith('0') || port > 65_535 ? undefined : port;
 }
 
-/** Formats a host for a URL or a Host header: IPv6 in brackets, no port if it is the default. */
+/**
+ * Formats a host for a URL or a Host header: IPv6 in brackets, the port only if it is not the
+ * default.
+ */
 export function formatAuthority({ host, port }: Authority, defaultPort?: number): string {
   const name = host.includes(':') ? `[${host}]` : host;
   return port === defaultPort ? name : `${name}:${port}`;

@@ -12,13 +12,13 @@ function hexOf(ms: number): string {
 }
 
 /**
- * A prefixed id such as `ev_0198…`; the prefix names the kind of object. The rest is a UUID version
- * 7 (RFC 9562) without hyphens: 48 bits of `nowMs`, then random bits. Time-ordered ids keep index
- * writes local; the random bits make them unguessable.
+ * Creates a prefixed id such as `ev_0198…`; the prefix names the kind of object. The rest is a UUID
+ * version 7 (RFC 9562) without hyphens: 48 bits of `nowMs`, then random bits. Time-ordered ids keep
+ * index writes local; the random bits make them unguessable.
  */
 export function newId(prefix: string, nowMs: number): string {
-  // A version 4 UUID has its random bits at the same positions. Creating one takes a tenth of the
-  // time of drawing as many random bytes.
+  // A version 4 UUID has its random bits at the same positions. Creating one is ten times as fast
+  // as generating the same number of random bytes.
   const uuid = randomUUID();
   return `${prefix}_${hexOf(nowMs)}7${uuid.slice(15, 18)}${uuid.slice(19, 23)}${uuid.slice(24)}`;
 }

@@ -1,6 +1,6 @@
 /**
- * The allowed field values. `Error` is excluded, because pino prints it as `{}` under any name but
- * `err`.
+ * The allowed field values. `Error` is excluded, because pino prints an `Error` as `{}` under any
+ * name except `err`.
  */
 type LogValue =
   | string
@@ -35,13 +35,13 @@ interface LineSink {
 
 const waitMs = 100;
 const bytesMax = 32_768;
-// In UTF-8 a character of a JavaScript string takes three bytes at most.
+// A UTF-16 code unit of a JavaScript string takes at most three bytes in UTF-8.
 const charBytesMax = 3;
 
 /**
- * A pino destination that batches lines: they wait at most 100 ms and are written before the
- * process exits. Single writes would cost a system call each. Lines are buffered as bytes, because
- * strings that live this long are the most expensive for the garbage collector.
+ * Returns a pino destination that batches lines: lines wait at most 100 ms and are written before
+ * the process exits. Single writes would cost a system call each. Lines are buffered as bytes,
+ * because strings that live this long are the most expensive for the garbage collector.
  */
 export function bufferLines(sink: LineSink): { write(line: string): void } {
   const gathered = Buffer.alloc(bytesMax);

@@ -1,21 +1,22 @@
 const ignorable = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}]/gu;
 
 /**
- * The form in which principals and users are compared: NFKC, without control and format characters,
- * with single spaces as white space, case-folded. Names with equal forms denote one person.
+ * Returns the form in which principals and users are compared: NFKC, without control and format
+ * characters, with single spaces as white space, case-folded. Names with equal forms denote one
+ * person.
  */
 export function foldPrincipal(name: string): string {
   const compatible = name.normalize('NFKC').replaceAll(ignorable, '');
-  // Converts to lower case first: U+1E9E (capital ß) is its own upper case, but the upper case of ß
-  // is SS.
+  // Converts to lower case first: U+1E9E (capital ß) becomes ß, whose upper case is SS. Converted
+  // to upper case first, U+1E9E would stay as it is.
   const folded = compatible.toLowerCase().toUpperCase().toLowerCase().normalize('NFKC');
   return folded.replaceAll(/\s+/gu, ' ').trim();
 }
 
 /**
- * Returns the problem with a name that looks like another name, or undefined. A new name must be in
- * NFKC, without control and format characters, and with single inner spaces as its only white
- * space.
+ * Returns the reason why a new name is refused (it could look like another name), or undefined. A
+ * new name must be in NFKC, without control and format characters, and with single inner spaces as
+ * its only white space.
  */
 export function nameProblem(name: string): string | undefined {
   if (!name.isWellFormed() || name.search(ignorable) !== -1) {

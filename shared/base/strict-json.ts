@@ -4,11 +4,11 @@ import { isJsonObject, type JsonValue } from './json.ts';
 import { finish, type Steps } from './steps.ts';
 
 interface StrictJsonLimits {
-  /** Levels of arrays and objects; a lone object is one level. Default 64. */
+  /** Maximum nesting of arrays and objects; `{}` has one level. Default: 64. */
   readonly depthMax?: number;
   /**
-   * `exact` (default) refuses a number that changes when JSON prints it again; `rounded` accepts
-   * the number that JSON parses.
+   * `exact` (default) refuses a number whose value changes when it is parsed and printed again;
+   * `rounded` accepts it as the nearest double.
    */
   readonly numbers?: 'exact' | 'rounded';
   /** Limits on content that is expensive to check. Default: no limit besides the text's length. */
@@ -31,7 +31,7 @@ export interface JsonSizeLimits {
   readonly longNumbersMax: number;
 }
 
-/** For values that are evaluated as arguments. */
+/** Limits for values that are evaluated as arguments. */
 export const argumentLimits: JsonSizeLimits = {
   membersMax: 10_000,
   valuesMax: 100_000,
@@ -53,8 +53,8 @@ export const documentLimits: JsonSizeLimits = {
 };
 
 /**
- * For simulation requests. They contain policies and actions, and the arguments of the actions are
- * compared and hashed.
+ * Limits for simulation requests. These contain policies and actions, and the arguments of the
+ * actions are compared and hashed.
  */
 export const simulationLimits: JsonSizeLimits = {
   ...argumentLimits,
@@ -62,7 +62,7 @@ export const simulationLimits: JsonSizeLimits = {
   namesBytesMax: 524_288,
 };
 
-/** Properties of the text that are lost when it is parsed. */
+/** Properties of a text that parsing loses. */
 interface Scan {
   /**
    * Number of colons outside strings. It equals the number of members of all objects, with
@@ -251,13 +251,14 @@ function numberEnd(bytes: Uint8Array, start: number): number {
 /** A double preserves any decimal of up to 15 significant digits (DBL_DIG). */
 const safeLength = 15;
 
-/** Returns true if the number needed the slow check. */
+/** Throws if a number is unsafe. Returns true if the check needed the slow path. */
 function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start <= safeLength && isShortDecimal(bytes, start, end)) return false;
   const token = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
   const number = Number(token);
   const printed = String(number);
-  // The texts of an unsafe number always differ: `-0` is printed as `0`, and `1e999` as `Infinity`.
+  // An unsafe number is never printed as it was written: `-0` becomes `0`, and `1e999` becomes
+  // `Infinity`.
   if (printed === token) return false;
   // A malformed token: the parser refuses it with a better message.
   if (!decimalForm.test(token)) return true;
@@ -292,7 +293,10 @@ function decimal(token: string): string {
   return `${sign}${digits.text}e${Number(exponent) - fraction.length + digits.trailing}`;
 }
 
-/** Uses loops because the expression `0+$` takes quadratic time on a long run of inner zeros. */
+/**
+ * Removes zeros at both ends. Uses loops, because the regular expression `0+$` takes quadratic time
+ * on a long run of inner zeros.
+ */
 function withoutOuterZeros(digits: string): { text: string; trailing: number } {
   let start = 0;
   let end = digits.length;
@@ -301,7 +305,9 @@ function withoutOuterZeros(digits: string): { text: string; trailing: number } {
   return { text: digits.slice(start, end), trailing: digits.length - end };
 }
 
-/** Recursion is bounded, because the scan refused deeper nesting. */
+/**
+ * Counts the members of all objects in a value. The scan has limited the depth of the recursion.
+ */
 function countMembers(value: JsonValue | undefined): number {
   if (typeof value !== 'object' || value === null) return 0;
   let count = 0;

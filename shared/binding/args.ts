@@ -103,7 +103,10 @@ export function setMember(object: Record<string, JsonValue>, name: string, value
   });
 }
 
-/** An argument as text for a path, a query or a form; undefined for arrays, objects and null. */
+/**
+ * Returns an argument as text for a path, a query or a form; undefined for arrays, objects and
+ * null.
+ */
 export function argumentText(value: JsonValue | undefined): string | undefined {
   if (typeof value === 'string') return value;
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : undefined;

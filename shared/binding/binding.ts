@@ -6,9 +6,8 @@ export interface BindingUpstream {
 }
 
 /**
- * Maps a host, or calls to that host, to tools (design 12). Set by `PUT
- * /v1/runtime/bindings/{name}`. `host` is a lower-case A-label or IP literal, with `:port` unless
- * that is the scheme's default port.
+ * Maps a host, or calls to that host, to tools. Set by `PUT /v1/runtime/bindings/{name}`. `host` is
+ * a lower-case A-label or IP literal, with `:port` unless that is the scheme's default port.
  */
 export interface Binding {
   /** For `mcp`, also the server's name in tool ids: `mcp.<name>.<tool>`. */
@@ -23,12 +22,12 @@ export interface Binding {
   readonly body?: 'json' | 'form' | 'none' | undefined;
   /** Resource template, for example `payment:{payment_id}`; the names in braces are arguments. */
   readonly resource?: string | undefined;
-  /** Additional request headers of the agent that are forwarded. */
+  /** Names of additional request headers that are forwarded from the agent. */
   readonly headers?: readonly string[] | undefined;
   readonly upgrade?: boolean | undefined;
   /**
-   * For `mcp`: requests that list resources, templates or prompts count as actions, which policies
-   * decide.
+   * For `mcp`: if true, requests that list resources, templates or prompts count as actions, so
+   * that policies decide them.
    */
   readonly list_actions?: boolean | undefined;
   readonly upstream?: BindingUpstream | undefined;

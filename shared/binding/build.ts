@@ -20,7 +20,10 @@ type BodyKind = 'json' | 'form' | 'none';
 
 const bodiless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 
-/** How arguments outside the path are sent: in a body of this kind, or in the query if `none`. */
+/**
+ * Returns the kind of body in which arguments outside the path are sent. If the kind is `none`,
+ * they are sent in the query.
+ */
 export function bodyKind(binding: Pick<Binding, 'body' | 'method'>): BodyKind {
   return binding.body ?? (bodiless.has(binding.method ?? '') ? 'none' : 'json');
 }

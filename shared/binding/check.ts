@@ -14,8 +14,8 @@ const toolForm = /^[A-Za-z0-9_-]+(?:[./:][A-Za-z0-9_-]+)*$/;
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 /**
- * Returns the problems of a binding beyond the types of its fields. Each message names the field
- * and what to do. An empty list means that the binding is valid.
+ * Returns the problems of a binding whose fields have the right types. Each message names a field
+ * and says what to do. An empty list means that the binding is valid.
  */
 export function checkBinding(binding: Binding): string[] {
   const problems = [...checkName(binding), ...checkHost(binding.host)];
@@ -63,7 +63,7 @@ function checkName({ name, protocol }: Binding): string[] {
     : [];
 }
 
-/** The host must be in the canonical form that calls are compared with. */
+/** Checks that the host is in the canonical form in which bindings and calls are compared. */
 function checkHost(host: string): string[] {
   const problem = 'host: must be a lower-case A-label name or an IP literal (IPv6 in brackets)';
   const authority = splitAuthority(host, 443);

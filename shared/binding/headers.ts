@@ -26,7 +26,8 @@ const lists: ReadonlySet<string> = new Set([
 
 /**
  * Names that no binding may allow: framing and hop-by-hop headers, headers that Sallyport sets, and
- * headers that make an upstream see another method, path, host or encoding than the evaluated one.
+ * headers that make an upstream see another method, path, host or encoding than the one that was
+ * evaluated.
  */
 const neverAllowed: ReadonlySet<string> = new Set([
   'accept-encoding',
@@ -54,10 +55,10 @@ const neverAllowedPrefix =
   /^(?:action-|mcp-|proxy-|sallyport-|x-forwarded-|x-original-|x-http-|x-method)/;
 const tokenForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-/** Returns the problem of a header name that a binding allows, or undefined. */
+/** Returns the reason why a binding must not allow a header name, or undefined. */
 export function headerProblem(name: string): string | undefined {
   if (!tokenForm.test(name)) return `"${name}" is not a header name`;
-  // CGI and its successors do not distinguish `_` from `-` here.
+  // CGI and its successors do not distinguish `_` from `-` in header names.
   const lower = name.toLowerCase().replaceAll('_', '-');
   return neverAllowed.has(lower) || neverAllowedPrefix.test(lower) || isMethodHeader(name)
     ? `${name} is never forwarded from an agent; remove it`

@@ -87,7 +87,8 @@ function compileHost(bindings: readonly Binding[]): HostBindings {
     calls.set(key, [...(calls.get(key) ?? []), candidate]);
   }
   const servers = ofProtocol('mcp').map((binding) => ({ binding, ...endpointOf(binding) }));
-  // A passthrough binding is ignored if its host has other bindings, because it would bypass them.
+  // A passthrough binding is ignored if its host has other bindings, because it would bypass the
+  // others.
   const alone = bindings.length === 1 ? bindings[0] : undefined;
   return {
     passthrough: alone?.protocol === 'passthrough' ? alone : undefined,
@@ -135,7 +136,7 @@ export function endpointOf(binding: Binding): { path: string; query: string } {
 
 /**
  * True if two bindings are equally specific and some call matches both, so that the match would be
- * ambiguous. Do not call it with two versions of one binding.
+ * ambiguous. Do not call this function with two versions of one binding.
  */
 export function overlaps(one: Binding, other: Binding): boolean {
   if (keyOf(one) !== keyOf(other)) return false;

@@ -1,8 +1,8 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
-// Prefixes and suffixes that PHP, Rack, qs and others drop or rewrite around a parameter name. PHP
-// reads `.method` and `[method` as `_method`, qs reads `[_method]`, and all of them accept array
-// forms such as `_method[]`.
+// Matches override parameters with the prefixes and suffixes that PHP, Rack, qs and others drop or
+// rewrite. PHP reads `.method` and `[method` as `_method`, qs reads `[_method]`, and all of them
+// accept array forms such as `_method[]`.
 const parameterForm =
   /^(?:[-_.\s[\]?+]+(?:http[-_.\s]?)?method|[-_.\s[\]?+]*x[-_.\s](?:http[-_.\s]?)?(?:method|verb)(?:[-_.\s]?override)?)(?:[-.\s[\]].*)?$/s;
 const headerForm = /^-*(?:x-)?(?:http-?)?(?:method|verb)(?:-?override)?$/;
@@ -11,8 +11,8 @@ const decodingsMax = 3;
 
 /**
  * Refuses parameters that make a framework treat a POST as another method: `_method` in every
- * spelling that PHP, Rack, Rails, qs, Spring, ASP.NET or Salesforce accept. `names` are decoded
- * once.
+ * spelling that PHP, Rack, Rails, qs, Spring, ASP.NET or Salesforce accept. `names` must have been
+ * percent-decoded once.
  */
 export function refuseMethodOverride(names: Iterable<string>): void {
   for (const name of names) {
@@ -32,7 +32,10 @@ export function isMethodHeader(name: string): boolean {
   return headerForm.test(name.toLowerCase().replaceAll('_', '-'));
 }
 
-/** The name as parsers may read it: cut at NUL as in C, or without invisible characters. */
+/**
+ * Returns the forms in which parsers may read a name: cut at NUL (as in C), or complete; both
+ * without invisible characters.
+ */
 function looseReadings(name: string): readonly string[] {
   let read = name;
   for (let round = 0; round < decodingsMax && read.includes('%'); round++) read = decoded(read);

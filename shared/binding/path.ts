@@ -3,7 +3,10 @@ import { GatewayError } from '../errors/gateway-error.ts';
 /** One segment of a path template: literal text, or a parameter that fills the whole segment. */
 type TemplateSegment = { readonly literal: string } | { readonly parameter: string };
 
-/** `/v1/payments/{payment_id}{?expand}`: segments, and the allowed query parameters. */
+/**
+ * A parsed path template, such as `/v1/payments/{payment_id}{?expand}`: its segments, and the query
+ * parameters that it allows.
+ */
 export interface PathTemplate {
   readonly segments: readonly TemplateSegment[];
   readonly queryNames: readonly string[];
@@ -56,7 +59,7 @@ function invalid(template: string, what: string): GatewayError {
   return new GatewayError('binding.invalid', { message: `path: "${template}" ${what}.` });
 }
 
-// Printable ASCII except `#`, `;` and the backslash; the query was cut off before.
+// Printable ASCII except `#`, `;` and the backslash; the query has already been cut off.
 const sentForm = /^\/[!"$-:<-[\]-~]*$/;
 const encodedSeparator = /%(?:2f|5c)/i;
 
@@ -90,8 +93,7 @@ function decodeOnce(text: string): string {
 const unfitForSegment = /[/\\;\u0000-\u001f\u007f-\u009f]|%[0-9a-f]{2}/i;
 
 /**
- * True for a value that every upstream reads as a single segment, whether the value is encoded or
- * not.
+ * True if every upstream reads a value as a single segment, whether the value is encoded or not.
  */
 function isSegmentValue(value: string): boolean {
   return value !== '' && value !== '.' && value !== '..' && !unfitForSegment.test(value);

@@ -19,10 +19,10 @@ export function resourceTemplateProblem(template: string): string | undefined {
 }
 
 /**
- * Fills a resource template from arguments. `{name}` accepts a value without `/`, `:` and `\`.
+ * Fills a resource template from arguments. `{name}` accepts only values without `/`, `:` and `\`.
  * `{+name}`, allowed only at the end, also accepts these characters, but no dot segments (RFC 6570
- * section 3.2.3). Other values are refused, so that a resource has one reading. Undefined if a
- * named argument is absent, empty, or not a string, number or boolean.
+ * section 3.2.3). Other values are refused, so that a resource cannot be read in two ways.
+ * Undefined if a named argument is absent, empty, or not a string, number or boolean.
  */
 export function fillResource(template: string, args: JsonObject): string | undefined {
   let isComplete = true;

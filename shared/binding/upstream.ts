@@ -13,9 +13,9 @@ export interface UpstreamUrl {
 }
 
 /**
- * Parses the URL to which a bound tool is forwarded. The path may be a template, which a URL parser
- * would rewrite, so the path is cut from the text. Undefined unless the text is an absolute http or
- * https URL without user, query and fragment.
+ * Parses the URL to which a bound tool is forwarded. The path may be a template. A URL parser would
+ * rewrite a template, so the path is cut from the text unchanged. Undefined unless the text is an
+ * absolute http or https URL without user, query and fragment.
  */
 export function readUpstreamUrl(text: string): UpstreamUrl | undefined {
   const [, scheme = '', authority = '', path = ''] =
@@ -37,12 +37,14 @@ export interface UpstreamRequest extends BuiltRequest {
   readonly port: number;
 }
 
-// Caches the derived binding of each binding, so that its path template is parsed once.
+// Caches, for each binding, the binding derived from its upstream URL, so that the URL's path
+// template is parsed once.
 const upstreamBindings = new WeakMap<Binding, { url: UpstreamUrl; binding: Binding }>();
 
 /**
  * Builds the request by which `/v1/actions/execute` forwards a bound tool. Arguments fill the
- * parameters of the URL's path; the others go into the query (methods without a body) or the body.
+ * parameters of the URL's path; other arguments go into the query (methods without a body) or the
+ * body.
  */
 export function buildUpstreamRequest(binding: Binding, args: JsonObject): UpstreamRequest {
   const target = upstreamBindings.get(binding) ?? readTarget(binding);

@@ -11,8 +11,8 @@ export interface Change {
 
 export interface Follower {
   /**
-   * Called for changes, in order. Several changes of one section may be delivered as one. Never
-   * called after `close`.
+   * Called for changes in stream order. Several changes of one section may be delivered as one.
+   * Never called after `close`.
    */
   onChange(change: Change): void;
   /**
@@ -70,7 +70,10 @@ export interface Bus {
     name: string,
     change: { readonly expected: string | undefined; readonly value: string } & StoreOptions,
   ): Promise<boolean>;
-  /** Follows a tenant's stream strictly after `from`, across reconnects, until closed. */
+  /**
+   * Delivers the changes after position `from` (exclusive) of a tenant's stream, also after
+   * reconnects, until the subscription is closed.
+   */
   follow(tenantId: string, from: string, follower: Follower): Subscription;
 
   /** Claims `key` for `ttlMs`: exactly one caller gets `claimed`. */
@@ -78,8 +81,8 @@ export interface Bus {
   /** True if `key` is claimed. Does not claim it. */
   isTaken(tenantId: string, key: string): Promise<boolean>;
   /**
-   * Adds `by` (default 1) to a counter that resets `windowMs` after its first use; returns count
-   * and time left.
+   * Adds `by` (default 1) to a counter that is reset `windowMs` after its first use; returns the
+   * count and the time until the reset.
    */
   count(
     tenantId: string,

@@ -9,7 +9,7 @@ interface MemoryBusOptions {
   readonly log: Log;
   /** Maximum entries in a tenant's change stream. */
   readonly changesKept?: number | undefined;
-  /** Default: claims are lost when the process ends. */
+  /** Without a store, claims are lost when the process ends. */
   readonly claims?: ClaimStore | undefined;
 }
 
@@ -27,8 +27,8 @@ export interface ClaimStore {
 const sweepEveryMs = 60_000;
 
 /**
- * The bus of the single-process mode. Its state ends with the process, except claims in a
- * `ClaimStore`.
+ * Opens the bus of the single-process mode. The bus's state ends with the process, except claims in
+ * a `ClaimStore`.
  */
 export function openMemoryBus(options: MemoryBusOptions): Bus {
   return new MemoryBus(options);
@@ -51,7 +51,9 @@ class Tenant {
   readonly claims = new Map<string, number>();
   readonly counters = new Map<string, { count: number; readonly endsAtMs: number }>();
   readonly followers = new Set<Following>();
-  /** Section names of the changes after number `trimmed`, in order. */
+  /**
+   * Names of the changed sections, oldest first; the oldest `trimmed` changes have been removed.
+   */
   readonly changes: string[] = [];
   trimmed = 0;
 

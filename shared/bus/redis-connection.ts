@@ -13,9 +13,9 @@ interface ConnectionOptions {
 }
 
 /**
- * Opens a connection on which no command waits indefinitely: a command that cannot be sent now, or
- * gets no reply in time, fails. Commands are never sent twice, because a repeated claim would find
- * its own key.
+ * Opens a connection on which no command waits indefinitely: a command fails if it cannot be sent
+ * at once or gets no reply in time. Commands are never sent twice, because a repeated claim would
+ * find its own key.
  */
 export function connectRedis(url: string, options: ConnectionOptions): Redis {
   const timeoutMs = options.commandTimeoutMs ?? commandTimeoutMs;
@@ -66,7 +66,7 @@ export function waitUntilReady(redis: Redis, withinMs: number): Promise<void> {
   });
 }
 
-/** Runs a script by its hash, and by its text if Redis has not cached it. */
+/** Runs a script by its hash, or by its text if Redis has not cached it. */
 export async function runScript(
   redis: Redis,
   script: Script,

@@ -12,9 +12,10 @@ function script(source: string): Script {
 
 // The epoch, `<ms> <replication id>`, is the time since which this server has kept every claim. If
 // the epoch is missing or has another replication id, the script sets it to the later of Redis'
-// clock and the caller's clock, so that a slow clock cannot date it before lost claims. Every start
-// and promotion of Redis changes the replication id and can lose the newest writes. The epoch is
-// read inside the script, so that no failover can happen between check and claim.
+// clock and the caller's clock, so that a clock that is behind cannot set an epoch earlier than
+// claims that were lost. Every start and promotion of Redis changes the replication id and can lose
+// the newest writes. The epoch is read inside the script, so that no failover can happen between
+// check and claim.
 const ensureEpoch = `
 local function ensureEpoch(key, callerMs)
   local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
@@ -63,8 +64,8 @@ return 1
 
 /**
  * KEYS stream, index; ARGV section key prefix, then names (none: all). Returns the last stream id
- * and name, value, name, value … Removes names of expired sections from the index if the user may
- * write.
+ * and name, value, name, value … If the Redis user may write, removes the names of expired sections
+ * from the index.
  */
 export const loadScript = script(`
 local names = {}
@@ -89,8 +90,9 @@ return reply
 
 /**
  * KEYS stream; ARGV from, count. Returns 'ok' with ids and names after `from`, or 'gap' with the id
- * to continue from: if the last followed entry is missing, if numbers are not consecutive, or if
- * the first entry after an empty position is not the stream's first.
+ * to continue from. A gap means that the last followed entry is missing, that numbers are not
+ * consecutive, or that the reader had no entry yet and the first one is not marked as the stream's
+ * first.
  */
 export const sinceScript = script(`
 local from, count = ARGV[1], ARGV[2]

@@ -39,8 +39,8 @@ export function redisTopics({ url, log }: { readonly url: string; readonly log: 
     notify: (redis, topic, message) => redis.publish(channelOf(topic), message),
     subscribe(topic, onMessage) {
       const channel = channelOf(topic);
-      // Each subscription gets its own wrapper. Without wrappers, the set would hold a function
-      // that is subscribed twice only once, and a message would call it only once.
+      // Wraps the function of each subscription. Without a wrapper, a function that subscribes
+      // twice would be in the set only once, so a message would call it only once.
       const listener: Listener = (message) => onMessage(message);
       const known = listeners.get(channel);
       if (known === undefined) listeners.set(channel, new Set([listener]));

@@ -11,9 +11,9 @@ export interface TenantKeys {
 }
 
 /**
- * All keys begin with `sallyport:{<tenant>}:`, so that a Redis ACL can confine a user to a tenant;
- * the braces put all keys of a tenant on one cluster slot. The tenant is percent-encoded, so that
- * no tenant id can form another tenant's prefix.
+ * Returns the Redis keys of a tenant. All keys begin with `sallyport:{<tenant>}:`, so that a Redis
+ * ACL can confine a user to a tenant; the braces put all keys of a tenant on one cluster slot. The
+ * tenant is percent-encoded, so that no tenant id can form another tenant's prefix.
  */
 export function tenantKeys(tenantId: string): TenantKeys {
   const prefix = `sallyport:{${encodeURIComponent(tenantId)}}`;

@@ -120,14 +120,14 @@ export const executeResponse = actionResponse.extend({
   /** `unknown`: the request was sent, but it is unknown whether the upstream performed it. */
   executed: z.union([z.boolean(), z.literal('unknown')]),
   result: executionResult.optional(),
-  /** Why no complete response exists although the decision allowed the call. */
+  /** The reason why there is no complete response although the decision allowed the call. */
   failure: executionFailure.optional(),
   /**
    * Id of the `execution.result` event, whose `decision_event_id` equals this response's
    * `evidence_event_id`.
    */
   result_event_id: z.string().optional(),
-  /** The result is not sealed yet; it waits as a dead letter. */
+  /** Present if the result could not be sealed yet; it is stored as a dead letter. */
   dead_lettered: z.literal(true).optional(),
 });
 export type ExecuteResponse = z.output<typeof executeResponse>;

@@ -30,7 +30,7 @@ const issuedExample = {
   evidence_id: 'ev_019a3f6c2b7e7c1f8a5d3e2f1a0b9c8d',
 } as const;
 
-/** Each reason code identifies the step that failed (contract 7). */
+/** Each reason code identifies the step that failed. */
 const failures = [
   'agent.load_failed',
   'policy.load_failed',

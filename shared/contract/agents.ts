@@ -102,7 +102,7 @@ const serviceAccountRecord = z.object({
   /** Principal of the account's key; never a human account. */
   principal: z.string(),
   created_at: z.string(),
-  /** True if one of the account's keys is valid. */
+  /** True if at least one of the account's keys is valid. */
   active: z.boolean(),
 });
 named('ServiceAccount', serviceAccountRecord);

@@ -11,7 +11,7 @@ const nameParam = z.object({
     .regex(/^[0-9A-Za-z][0-9A-Za-z_.-]{0,99}$/, 'is not a name: letters, digits, _ . -'),
 });
 
-/** The fields of a binding besides its name; shared/binding checks their combination. */
+/** The fields of a binding other than its name; shared/binding checks their combination. */
 const bindingBody = z.strictObject({
   tool: line(200).optional(),
   protocol: z.enum(['http', 'mcp', 'passthrough']),

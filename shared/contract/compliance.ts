@@ -51,7 +51,7 @@ const finding = z.object({
   subjects: z.array(z.string()),
   /** Number of affected objects. */
   count: z.number().int(),
-  /** How to fix it. */
+  /** How to fix the problem. */
   next_step: z.string(),
 });
 

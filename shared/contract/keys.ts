@@ -87,7 +87,7 @@ export const createKey = operation({
   body: z.strictObject({
     name: line(100),
     role: z.enum(roles),
-    /** Default: `gateway` for the role of that name, else `tenant`. */
+    /** Default: `gateway` for the role `gateway`, otherwise `tenant`. */
     scope: z.enum(keyScopes).optional(),
     principal: line(100).optional(),
     /** Binds the key to one agent; the key cannot act for another agent. */

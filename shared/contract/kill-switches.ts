@@ -49,7 +49,7 @@ const changedKillSwitch = killSwitchRecord.extend(confirmation.partial().shape);
 export type ChangedKillSwitch = z.output<typeof changedKillSwitch>;
 const armedKillSwitch = changedKillSwitch.extend({ warnings });
 
-/** The required and the inapplicable fields of each kind. */
+/** The fields that each kind requires, and the fields (`false`) that it must not have. */
 const neededByKind = [
   { properties: { kind: { const: 'block_tool' }, mode: false }, required: ['tool'] },
   {

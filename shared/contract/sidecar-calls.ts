@@ -100,7 +100,7 @@ export const openSidecarApproval = operation({
     passport: text(65_536).optional(),
     /**
      * `reason_code` and the members after it are the sidecar's verdict. Only `risk_tier` and
-     * `terms` are used, and only if they are stricter.
+     * `terms` are used, and only where they are stricter than the control plane's own verdict.
      */
     reason_code: name(256),
     matched_rules: z.array(text(512)).max(10_000),

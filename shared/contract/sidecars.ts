@@ -43,8 +43,8 @@ export const createEnrolmentToken = operation({
       environment,
       max_uses: z.number().int(),
       /**
-       * The tools that the agent may call now. The agent's sidecars receive the credentials of
-       * these tools.
+       * The tools that the agent may currently call. The agent's sidecars receive the credentials
+       * of these tools.
        */
       capabilities: z.array(z.string()),
     }),

@@ -7,21 +7,23 @@ const randomLength = 30;
 const checksumLength = 6;
 const form = /^apk_[0-9A-Za-z]{36}$/;
 
-/** A new API key: `apk_`, 30 random base62 characters (178 bits), and a checksum of 6. */
+/**
+ * Creates an API key: `apk_`, 30 random base62 characters (178 bits), and 6 checksum characters.
+ */
 export function generateApiKey(): string {
   const random = Array.from({ length: randomLength }, () => alphabet[randomInt(alphabet.length)]);
   return formatApiKey(random.join(''));
 }
 
-/** Formats the API key for 30 base62 characters. */
+/** Returns the API key for the given 30 random characters: adds the prefix and the checksum. */
 export function formatApiKey(random: string): string {
   const body = apiKeyPrefix + random;
   return body + checksum(body);
 }
 
 /**
- * True if a text has the form of an API key and a valid checksum. Use it before a look-up, because
- * it is cheap.
+ * True if a text has the form of an API key and a valid checksum. Use this check before a look-up,
+ * because the check is cheap.
  */
 export function isApiKey(text: string): boolean {
   return (

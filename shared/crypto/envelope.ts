@@ -47,7 +47,7 @@ interface Encrypted {
 
 // Keys are passed as key objects, because Node takes four times as long with raw bytes.
 
-/** AES-256-GCM with a 96-bit nonce; the nonce is random unless given. */
+/** Encrypts with AES-256-GCM and a 96-bit nonce, which is random unless it is given. */
 export function encryptGcm(
   key: Buffer,
   plaintext: Uint8Array,
@@ -61,7 +61,10 @@ export function encryptGcm(
   return { iv, ct, tag: cipher.getAuthTag() };
 }
 
-/** Decrypts; throws if key, nonce, associated data, ciphertext or tag differ. */
+/**
+ * Decrypts. Throws if key, nonce, associated data, ciphertext or tag differ from those of the
+ * encryption.
+ */
 export function decryptGcm(key: Buffer, { iv, ct, tag }: Encrypted, aad: string): Buffer {
   // Without this check, Node would accept a shorter tag.
   if (tag.length !== tagBytes || iv.length !== ivBytes) throw new TypeError('not a GCM ciphertext');

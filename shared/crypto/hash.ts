@@ -10,8 +10,9 @@ export function sha256(data: string | Uint8Array): string {
 const blockBytes = 64;
 
 /**
- * HMAC (RFC 2104) with SHA-256, as hex, over UTF-8 text; for keys of up to 64 bytes. For keys used
- * once it is four times as fast as `createHmac`, which creates a key object.
+ * Computes the HMAC (RFC 2104) with SHA-256, as hex, over UTF-8 text; for keys of up to 64 bytes.
+ * For a key that is used once, this is four times as fast as `createHmac`, which creates a key
+ * object.
  */
 export function hmacSha256(key: Uint8Array, text: string): string {
   if (key.length > blockBytes) throw new RangeError('the key is longer than a block');
@@ -23,7 +24,7 @@ export function hmacSha256(key: Uint8Array, text: string): string {
     outer[index] = byte ^ 0x5c;
   }
   inner.write(text, blockBytes);
-  // Hex text, because allocating a buffer for each digest costs more than hashing.
+  // Uses hex text, because allocating a buffer for each digest costs more than hashing.
   outer.write(hash('sha256', inner, 'hex'), blockBytes, 'hex');
   return hash('sha256', outer, 'hex');
 }

@@ -3,10 +3,10 @@ import { GatewayError } from '../errors/gateway-error.ts';
 const depthMax = 128;
 
 /**
- * Canonical JSON (RFC 8785): keys sorted by UTF-16 code units, numbers as ECMAScript prints them,
- * no white space. Two values have the same text if and only if they are equal. Refuses values that
- * JSON cannot represent: lone surrogates, NaN, infinities, and non-JSON types. Omits `undefined`
- * members.
+ * Writes canonical JSON (RFC 8785): keys sorted by UTF-16 code units, numbers as ECMAScript prints
+ * them, no white space. Two values have the same text if and only if they are equal. Refuses values
+ * that JSON cannot represent: lone surrogates, NaN, infinities, and non-JSON types. Omits
+ * `undefined` members.
  */
 export function canonicalJson(value: unknown): string {
   if (isInOrder(value, 0)) {

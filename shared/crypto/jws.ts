@@ -55,7 +55,7 @@ export function verifyJws(
     : { ok: false, problem: 'signature_invalid', detail: 'the signature does not match' };
 }
 
-/** Like `verifyJws`, on the thread pool, for hot paths. */
+/** Like `verifyJws`, but verifies the signature on the thread pool. For hot paths. */
 export async function verifyJwsAsync(
   token: string,
   typ: string,

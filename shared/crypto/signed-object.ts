@@ -52,7 +52,10 @@ export function verifyObject({ object, signature, typ }: Claimed, keys: Verifica
   return verifyDetached(signature.jws, text, typ, new Map([[key.kid, key]]));
 }
 
-/** Undefined if the object has no canonical form and so cannot have been signed. */
+/**
+ * Returns the canonical JSON of an object; undefined if there is none, so that the object cannot
+ * have been signed.
+ */
 function textOf(object: object): string | undefined {
   try {
     return canonicalJson(object);
@@ -61,7 +64,9 @@ function textOf(object: object): string | undefined {
   }
 }
 
-/** True for canonical base64url; otherwise the last character could have ignored bits. */
+/**
+ * True if every part is canonical base64url. Other texts could differ in bits that decoders ignore.
+ */
 function isPlain(jws: string): boolean {
   return jws
     .split('.')

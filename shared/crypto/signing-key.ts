@@ -56,7 +56,7 @@ export function importPrivateKey(pkcs8: Buffer): SigningKey {
   return toSigningKey(createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' }));
 }
 
-/** Parses a stored public key; throws if it is not one. */
+/** Parses a stored public key; throws if the value is not a public key. */
 export function parsePublicJwk(value: unknown): PublicJwk {
   const jwk = publicJwk.safeParse(value);
   if (jwk.success) return jwk.data;
@@ -64,7 +64,7 @@ export function parsePublicJwk(value: unknown): PublicJwk {
   throw new TypeError(`a stored key is not a public JWK: invalid ${members.join(', ')}`);
 }
 
-/** A verification key from a JWK. Its `kid` is computed; the JWK's own is ignored. */
+/** Returns the verification key of a JWK. The `kid` is computed; a `kid` in the JWK is ignored. */
 export function importPublicJwk(jwk: PublicJwk): VerificationKey {
   const publicKey = createPublicKey({ key: jwk as unknown as JsonWebKey, format: 'jwk' });
   return { kid: jwkThumbprint(jwk), alg: algorithmOf(jwk), publicKey };

@@ -19,7 +19,7 @@ const prefix = 'whsec_';
 
 /**
  * Signs a message with each of the secrets (`whsec_` and base64 of 24 to 64 bytes). During a
- * rotation, receivers with either secret accept it. Throws if a secret is invalid.
+ * rotation, receivers with either secret accept the message. Throws if a secret is invalid.
  */
 export function webhookHeaders(
   { id, atMs, body }: WebhookMessage,
@@ -39,7 +39,10 @@ export function webhookSecret(bytes: Uint8Array): string {
   return `${prefix}${Buffer.from(bytes).toString('base64')}`;
 }
 
-/** The library accepts keys of any length; the standard requires 24 to 64 bytes. */
+/**
+ * Checks the key's length, because the library accepts any length, but the standard requires 24 to
+ * 64 bytes.
+ */
 function signerOf(secret: string): Webhook {
   const key = Buffer.from(secret.slice(prefix.length), 'base64');
   if (!secret.startsWith(prefix) || key.length < 24 || key.length > 64) {

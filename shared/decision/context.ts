@@ -6,8 +6,8 @@ import type { SeenFacts } from '../vocabulary/verdict.ts';
 import type { DecisionState, DirectoryUser } from './state.ts';
 
 /**
- * The context of an action for policies (contract 2.4). Names, e-mail and role come from the
- * tenant's records, never from the request. Unknown values are absent.
+ * Builds the context of an action for policies. Names, e-mail and role come from the tenant's
+ * records, never from the request. Unknown values are absent.
  */
 export function buildContext(action: Action, state: DecisionState): PolicyContext {
   const context = {

@@ -27,13 +27,12 @@ interface DecisionInput {
 }
 
 /**
- * Decides one action (design 3). Stages in order: mode, kill switches and disabled agents,
- * identity, passport, tool, policy, approval; the first refusal ends the evaluation. Pure and
- * synchronous: the verdict lists side effects, and the caller executes them before it acts on the
- * verdict.
- * A passport that passes its checks and is not claimed yet must be claimed, whatever the other
- * stages decide. If the claim fails, the caller decides again with `use` `replayed` or
- * `unavailable`.
+ * Decides one action. The stages, in this order: mode, kill switches and disabled agents, identity,
+ * passport, tool, policy, approval; the first refusal ends the evaluation. Pure and synchronous:
+ * the verdict lists side effects, and the caller executes them before it acts on the verdict. A
+ * passport that passes its checks and is not claimed yet must be claimed, whatever the other stages
+ * decide. If the claim fails, the caller calls `decide` again with the passport's `use` set to
+ * `replayed` or `unavailable`.
  */
 export function decide(action: Action, state: DecisionState, nowMs: number): Verdict {
   const input: DecisionInput = { action, state, nowMs, mode: effectiveMode(action, state, nowMs) };
@@ -54,14 +53,20 @@ function judgeKillSwitches({ action, state, nowMs }: DecisionInput): Finding | u
   return armed && deny('runtime.kill_switch', `A kill switch blocks this call: ${armed.reason}`);
 }
 
-/** Like a kill switch, this applies in every mode, because an operator disabled the agent. */
+/**
+ * Denies the calls of a disabled agent in every mode, like a kill switch, because an operator
+ * disabled the agent.
+ */
 function judgeDisabled({ action, state }: DecisionInput): Finding | undefined {
   return state.agentDisabled === true
     ? deny('agent.disabled', `Agent ${action.agentId} is disabled.`)
     : undefined;
 }
 
-/** Preflight can evaluate actions of an unknown agent; enforcement refuses them. */
+/**
+ * Denies an action of another tenant or another agent. Denies an unknown agent at enforcement and
+ * in mode `strict`; otherwise, preflight can evaluate its actions.
+ */
 function judgeIdentity({ action, state, mode }: DecisionInput): Finding | undefined {
   const { agent, tenant, point } = state;
   if (action.tenantId !== tenant.id) return deny('tenant.mismatch');
@@ -88,8 +93,8 @@ function judgePassport({ action, state, nowMs, mode }: DecisionInput): Finding |
 }
 
 /**
- * Without a passport, the agent's capabilities limit its actions. Preflight can evaluate any
- * action.
+ * Denies an action outside the agent's capabilities, which limit actions without a passport.
+ * Preflight can evaluate any action.
  */
 function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): Finding | undefined {
   if (point === 'preflight' || agent === undefined) return undefined;
@@ -102,8 +107,8 @@ function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): F
 }
 
 /**
- * Only a presented passport must be claimed. A sidecar numbers the uses of its lease, so they need
- * no claim.
+ * Returns the effect that claims the passport, if it must be claimed. A sidecar numbers the uses of
+ * its lease, so only a presented passport needs a claim.
  */
 function claimEffect({ state }: DecisionInput): Effect | undefined {
   const { passport, tool } = state;
@@ -229,7 +234,7 @@ function conclude(
   };
 }
 
-/** The effects of a verdict. `open_approval` is omitted if the mode does not hold the call. */
+/** The effects of a verdict. `open_approval` is omitted if the mode does not hold calls. */
 function effectsOf(
   claim: Effect | undefined,
   effect: Effect | undefined,
@@ -240,7 +245,7 @@ function effectsOf(
   return due === undefined ? [claim] : [claim, due];
 }
 
-/** In mode `warn`, a refusal becomes a warning with the refusal's reason. */
+/** Converts a refusal to a warning with the refusal's reason, if the mode is `warn`. */
 function applyMode(verdict: Verdict): Verdict {
   const { mode, decision } = verdict;
   if (mode !== 'warn' || decision === 'allow' || decision === 'warn') return verdict;

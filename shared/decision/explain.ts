@@ -1,7 +1,7 @@
 import type { Verdict } from '../vocabulary/verdict.ts';
 import { readTheComment } from './next-steps.ts';
 
-/** `explain` of a preflight response (contract 2.2); `observed` is present only if not empty. */
+/** `explain` of a preflight response; `observed` is present only if not empty. */
 interface Explanation {
   readonly summary: string;
   readonly matched_rules: readonly string[];
@@ -10,7 +10,7 @@ interface Explanation {
   readonly details?: RefusalDetails;
 }
 
-/** Details of a refusal besides the contract's fields. */
+/** Details of a refusal in addition to its standard fields. */
 export interface RefusalDetails {
   /**
    * RFC 3339 time at which the budget allows this call again, if no other calls are counted until

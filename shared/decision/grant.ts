@@ -25,7 +25,7 @@ const insufficientTerms: GrantJudgement = {
 
 interface GrantRequirements {
   readonly nowMs: number;
-  /** The human decision that the rules require now; undefined if they require none. */
+  /** The human decision that the rules currently require; undefined if they require none. */
   readonly terms: ApprovalTerms | undefined;
 }
 
@@ -64,7 +64,7 @@ function judgeBound(
 
 /**
  * The approval must grant exactly this action, be unused and unexpired, and its deciders must
- * satisfy the terms that the rules require now.
+ * satisfy the terms that the rules currently require.
  */
 function judgeProof(
   proof: ApprovalProof,
@@ -109,8 +109,8 @@ function covers(
 }
 
 /**
- * True for a later round of an MCP call. The effect of such a round depends on answers that no
- * approver saw.
+ * True for a later round of an MCP call, which sends the client's answers to the server. The effect
+ * of such a round depends on these answers, which no approver saw.
  */
 export function answersServer({ mcp }: Action): boolean {
   return mcp?.input_responses !== undefined || mcp?.request_state !== undefined;

@@ -5,7 +5,7 @@ import type { KillSwitch } from './state.ts';
 type Target = Pick<Action, 'agentId' | 'tool'>;
 
 /**
- * The first armed kill switch that blocks a call of this tool by this agent. Checked in every
+ * The first armed kill switch that blocks a call by this agent to this tool. Checked in every
  * decision, and again directly before dispatch.
  */
 export function blockingSwitch(

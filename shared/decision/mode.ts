@@ -4,8 +4,8 @@ import type { DecisionState } from './state.ts';
 
 /**
  * The mode of a decision. Preflight uses the requested mode; at an enforcement point, a request can
- * only tighten the tenant's mode. Kill switches and policies in `strict` can only tighten the
- * resulting mode.
+ * only tighten the tenant's mode. After that, kill switches and policies in `strict` can only
+ * tighten the mode.
  */
 export function effectiveMode(action: Action, state: DecisionState, nowMs: number): Mode {
   if (isStrictByPolicy(action, state)) return 'strict';

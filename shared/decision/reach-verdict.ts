@@ -124,7 +124,10 @@ async function spendOrDecide<Input extends DecisionInput>(
   return count(point.decideWith(left), left, point);
 }
 
-/** The input after another caller consumed the approval or grant: both are marked as used. */
+/**
+ * Returns the input for the evaluation after another caller consumed the approval or grant: marks
+ * both as used.
+ */
 function withoutGrant<Input extends DecisionInput>(input: Input): Input {
   const { passport, grant } = input;
   const left =

@@ -29,7 +29,7 @@ export interface DirectoryUser {
   readonly role?: string | undefined;
 }
 
-/** All inputs of a decision besides the action and the time. */
+/** All inputs of a decision other than the action and the time. */
 export interface DecisionState {
   /** At `enforcement`, a request can only tighten the tenant's mode. */
   readonly point: 'preflight' | 'enforcement';

@@ -97,9 +97,10 @@ function withUsage(context: PolicyContext, usage: ToolUsage, looked: Looked): Po
 }
 
 /**
- * `calls_*` count previous calls only. Sums include the value of this call, because otherwise a
- * single call could exceed any budget. If the value is unreadable, the sum is text with an
- * exponent, which never permits but can match refusing rules.
+ * Builds the usage part of the context. `calls_*` count previous calls only. Sums include the value
+ * of this call, because otherwise a single call could exceed any budget. If the value is
+ * unreadable, the sum is a text with an exponent. Such a text can match rules that refuse, but
+ * never rules that allow.
  */
 function usageContext(usage: ToolUsage, { needs, args, nowMs }: Looked): JsonObject {
   const own = amountsIn(args, needs.sums);

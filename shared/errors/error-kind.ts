@@ -1,7 +1,8 @@
 type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Properties of a reason code besides its text. Code reads these fields and never tests a prefix.
+ * Properties of a reason code in addition to its text. The program reads these fields and never
+ * tests a code's prefix.
  */
 interface Traits {
   /**
@@ -9,15 +10,18 @@ interface Traits {
    * otherwise it responds with 403.
    */
   readonly ownStatus?: true;
-  /** The evidence of the outcome states the failure, so the sidecar records no separate refusal. */
+  /**
+   * The evidence of the call's outcome contains the failure, so the sidecar records no separate
+   * refusal.
+   */
   readonly isOutcome?: true;
   /** Nothing responded at the address. */
   readonly isUnanswered?: true;
   /** A missing binding may be the cause. */
   readonly mayBeUnbound?: true;
   /**
-   * `outage`: the decision does not depend on the action, so it is not stored under an idempotency
-   * key.
+   * `outage`: the decision does not depend on the action, so the response is not stored under an
+   * idempotency key.
    */
   readonly countsAs?: 'outage';
   /** A human decision was required, and no approval could be opened. */
@@ -42,7 +46,7 @@ interface Traits {
 export interface ErrorKind extends Traits {
   /** HTTP status of the control plane's response. */
   readonly status: number;
-  /** True if the same request may succeed later, unchanged. */
+  /** True if the same request may succeed later without a change. */
   readonly retryable: boolean;
   readonly level: LogLevel;
   /** The message for callers if the error has none of its own. */
@@ -57,32 +61,32 @@ export function outage(status: number, text: string, traits: Traits = {}): Error
   return { status, retryable: true, level: 'error', text, ...traits };
 }
 
-/** A refusal that describes the call itself. */
+/** Defines the reason code of a refusal that describes the call itself. */
 export function fault(status: number, text: string, traits: Traits = {}): ErrorKind {
   return refusal(status, text, { ownStatus: true, ...traits });
 }
 
-/** An outage that describes the call or this program. */
+/** Defines the reason code of an outage that describes the call or this program. */
 export function failure(status: number, text: string, traits: Traits = {}): ErrorKind {
   return outage(status, text, { ownStatus: true, ...traits });
 }
 
-/** An upstream that failed. */
+/** Defines the reason code of a failed upstream. */
 export function upstream(status: number, text: string, traits: Traits = {}): ErrorKind {
   return failure(status, text, { isOutcome: true, ...traits });
 }
 
-/** Arguments that cannot be parsed. */
+/** Defines the reason code of arguments that cannot be parsed. */
 export function unreadable(status: number, text: string): ErrorKind {
   return fault(status, text, { rpc: 'parse_error' });
 }
 
-/** A passport that failed verification. */
+/** Defines the reason code of a passport that failed verification. */
 export function unproved(status: number, text: string): ErrorKind {
   return refusal(status, text, { passport: 'unproved' });
 }
 
-/** A passport that is not accepted here. */
+/** Defines the reason code of a passport that is not accepted here. */
 export function unusable(status: number, text: string): ErrorKind {
   return refusal(status, text, { passport: 'unusable' });
 }

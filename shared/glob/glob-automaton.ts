@@ -1,11 +1,11 @@
 import { type GlobKind, type GlobToken, separatorCodes } from './glob-tokens.ts';
 
-/** Bit `i` is set when the first `i` tokens are satisfied. */
+/** Bit `i` is set if the text up to now matches the first `i` tokens. */
 type GlobState = Uint32Array;
 
 /**
- * Simulates all possible matches of a glob at once, so that matching never backtracks. One
- * character costs one operation for each 32 tokens (bit-parallel, Shift-And).
+ * Simulates all possible matches of a glob at once, so that matching never backtracks. Each
+ * character takes one operation per 32 tokens (bit-parallel, Shift-And).
  */
 export class GlobAutomaton {
   readonly words: number;
@@ -40,7 +40,10 @@ export class GlobAutomaton {
     return state;
   }
 
-  /** Consumes one character, in place; returns false if no match is possible any longer. */
+  /**
+   * Updates `state` for the next character of the text. Returns false if no match is possible any
+   * more.
+   */
   step(state: GlobState, char: number): boolean {
     const wild = this.#apart.includes(char) ? this.#across : this.#open;
     const literal = this.#literals.get(char);
@@ -79,7 +82,7 @@ export class GlobAutomaton {
   }
 }
 
-/** The words of a state: one bit for each token, and one for the end. */
+/** Number of words in a state, which has one bit for each token and one for the end. */
 export function wordsOf(tokens: readonly GlobToken[]): number {
   return (tokens.length >>> 5) + 1;
 }

@@ -27,8 +27,8 @@ const stepsMax = 2_000_000;
 const filler = 'x';
 
 /**
- * True if the globs are known to match a common text. Use it to grant secrets or rights, because a
- * pair that exceeds the budget counts as false.
+ * True if the globs are known to match a common text; false if the budget is exceeded. Use this
+ * function where true grants a secret or a right.
  */
 export function globsCertainlyIntersect(
   ones: readonly string[],
@@ -40,8 +40,8 @@ export function globsCertainlyIntersect(
 }
 
 /**
- * True unless the globs are known to match no common text. Use it to invalidate state and to
- * require a permission, because a pair that exceeds the budget counts as true.
+ * False if the globs are known to match no common text; true if the budget is exceeded. Use this
+ * function where true invalidates state or requires a permission.
  */
 export function globsMayIntersect(
   ones: readonly string[],
@@ -75,7 +75,7 @@ function intersectAny(
 
 /**
  * Finds a text that both globs match. The result is exact, because the search explores the product
- * of both automata. Its cost is the product of their lengths.
+ * of both automata. The cost is the product of the globs' lengths.
  */
 export function intersectGlobs(
   one: string,
@@ -141,7 +141,8 @@ function commonText(
     if (reached[at] === unreached) reached[at] = how;
   };
   reached[0] = start;
-  // Every move leads to a later cell, so one pass in order visits all reachable cells.
+  // Every move leads to a later cell, so one pass from the first to the last cell finds all
+  // reachable cells.
   for (const [row, one] of ones.entries()) {
     for (const [column, other] of others.entries()) {
       const at = row * width + column;

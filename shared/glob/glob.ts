@@ -26,9 +26,9 @@ const caches: Readonly<Record<GlobKind, MatcherCache>> = {
 };
 
 /**
- * Compiles a glob (design 15): `*` matches one or more characters within a segment, `**` (or a
- * longer run) one or more characters of any kind, and a lone `*` or `**` everything. All other
- * characters match themselves, case-sensitively. Matching takes linear time. Matchers are cached.
+ * Compiles a glob: `*` matches one or more characters within a segment, `**` (or a longer run) one
+ * or more characters of any kind, and a lone `*` or `**` everything. All other characters match
+ * themselves, case-sensitively. Matching takes linear time. Matchers are cached.
  */
 export function compileGlob(pattern: string, kind: GlobKind): GlobMatcher {
   const cache = caches[kind];
@@ -152,7 +152,10 @@ function endsCover(general: GlobEnds, specific: GlobEnds): boolean {
   return specific.start.startsWith(general.start) && specific.end.endsWith(general.end);
 }
 
-/** Work is charged before it is done, so that it never exceeds the budget. */
+/**
+ * Checks one pair. Subtracts work from the budget before doing it, so that the work never exceeds
+ * the budget.
+ */
 function coversWithin(general: string, specific: string, kind: GlobKind, work: GlobWork): boolean {
   const lengths = general.length + specific.length;
   const isText = !specific.includes('*');

@@ -10,9 +10,9 @@ interface Place {
 }
 
 /**
- * The canonical text of an event in three parts. Position and seq are known last and inserted
- * between the parts, so each event is serialised once. Two events are equal if and only if their
- * parts are equal.
+ * The canonical text of an event in three parts. `position` and `seq` become known last and are
+ * inserted between the parts, so that each event is serialised only once. Two events are equal if
+ * and only if their parts are equal.
  */
 export interface EventText {
   readonly head: string;
@@ -50,14 +50,17 @@ export function placedText(text: EventText, position: number, seq: number): stri
 }
 
 /**
- * The text of an event that is hashed and stored: the JCS form (RFC 8785) of the event with its
- * tenant, position and seq.
+ * Returns the text that is hashed and stored for an event: the JCS form (RFC 8785) of the event
+ * with its tenant, position and seq.
  */
 export function canonicalEvent(event: EvidenceEvent, place: Place): string {
   return placedText(eventText(place.tenantId, event), place.position, place.seq);
 }
 
-/** For objects with sorted keys, `JSON.stringify` produces JCS directly. */
+/**
+ * Writes canonical JSON (RFC 8785). For objects with sorted keys, `JSON.stringify` produces it
+ * directly.
+ */
 function jcs(object: object): string {
   return isOrdered(object, 0) ? JSON.stringify(object) : canonicalJson(object);
 }
@@ -83,7 +86,8 @@ function isOrdered(value: unknown, depth: number): boolean {
   return hasOrderedMembers(value, depth);
 }
 
-// `every` skips holes, which JSON.stringify writes as null.
+// True for an array without holes. `every` would skip a hole, but JSON.stringify writes a hole as
+// null.
 function isDense(items: readonly unknown[]): boolean {
   return Object.keys(items).length === items.length;
 }

@@ -21,8 +21,8 @@ export function checkpointText({ origin, size, root }: TreeHead): string {
 }
 
 /**
- * Parses a checkpoint without verification; undefined if it is not one. Extension lines are
- * ignored.
+ * Parses a checkpoint without verification; undefined if the text is not a checkpoint. Extension
+ * lines are ignored.
  */
 export function parseCheckpointText(text: string): TreeHead | undefined {
   const [origin = '', sizeText = '', rootText = ''] = text.split('\n');

@@ -1,6 +1,9 @@
 import type { EvidenceEvent } from './event.ts';
 
-/** Columns next to an event's canonical text, so that filters need not parse it. */
+/**
+ * Columns that are stored next to an event's canonical text, so that filters need not parse the
+ * text.
+ */
 export interface EventColumns {
   /** See `eventKey`. */
   readonly eventId: string;

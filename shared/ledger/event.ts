@@ -1,6 +1,9 @@
 import type { JsonObject } from '../base/json.ts';
 
-/** A fact to be proved later. Field names are those of the API and the ledger. */
+/**
+ * A fact that the ledger records, so that it can be proved later. Field names are those of the API
+ * and the ledger.
+ */
 export interface EvidenceEvent {
   /**
    * `ev_…`, assigned once by the recording program; sealing drops a second event with the same id
@@ -36,10 +39,10 @@ export const optionalEventTexts = [
 /** An event with its position in the ledger. */
 export interface SealedEvent {
   readonly tenantId: string;
-  /** Gapless for each tenant, from 1. */
+  /** Counts from 1 for each tenant, without gaps. */
   readonly position: number;
   readonly chainId: string;
-  /** Gapless for each chain, from 1. */
+  /** Counts from 1 for each chain, without gaps. */
   readonly seq: number;
   /** `sha256:` and 64 zeros for the first event of a chain. */
   readonly prevHash: string;

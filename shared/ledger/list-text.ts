@@ -10,7 +10,7 @@ export function csvCell(text: string): string {
   return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
 }
 
-/** Escapes text so that Markdown and HTML show it literally in its cell. */
+/** Escapes text so that Markdown and HTML show it literally in a table cell. */
 export function markdownText(text: string): string {
   return text
     .replaceAll(/\p{C}|[\u2028\u2029]/gu, ' ')

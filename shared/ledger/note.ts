@@ -36,7 +36,7 @@ interface ParsedNote {
 interface VerifiedSignature {
   readonly verifier: NoteVerifier;
   readonly line: string;
-  /** When a witness signed, in seconds since the epoch. */
+  /** The time at which a witness signed, in seconds since the epoch. */
   readonly timeSeconds?: number | undefined;
 }
 
@@ -47,12 +47,15 @@ const lineForm = /^— (\S+) ([A-Za-z0-9+/]+={0,2})$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a note contains none except line feeds
 const controlCharacters = /[\x00-\x09\x0b-\x1f\x7f]/;
 
-/** True if a text can be a key name, and so the origin of a checkpoint. */
+/** True if a text can be a key name, and therefore the origin of a checkpoint. */
 export function isNoteName(text: string): boolean {
   return nameForm.test(text);
 }
 
-/** `<name>+<key hash>+<type and key>`, for a key that signs notes under this name. */
+/**
+ * Returns the verifier key `<name>+<key hash>+<type and key>` of a key that signs notes under this
+ * name.
+ */
 export function vkeyOf(name: string, jwk: PublicJwk, algorithm: NoteAlgorithm = 'ed25519'): string {
   const bytes = Buffer.concat([Buffer.from([algorithms[algorithm]]), rawKey(jwk)]);
   return `${name}+${keyHashOf(name, bytes).toString('hex')}+${bytes.toString('base64')}`;
@@ -101,7 +104,7 @@ export function cosign(
   return signatureLine(vkey, Buffer.concat([time, signature]));
 }
 
-/** Parses a note without verification; undefined if it is not one. */
+/** Parses a note without verification; undefined if the text is not a note. */
 export function parseNote(note: string): ParsedNote | undefined {
   if (note.length > noteLengthMax) return undefined;
   const end = note.lastIndexOf('\n\n');
@@ -116,7 +119,8 @@ export function parseNote(note: string): ParsedNote | undefined {
 
 /**
  * Returns the text of a note, and the valid signatures that the `verifiers` made. Undefined if
- * there are none, or if a signature with the name and hash of a verifier is invalid.
+ * there are no such signatures, or if a signature with the name and key hash of a verifier is
+ * invalid.
  */
 export function openNote(
   note: string,
@@ -191,7 +195,10 @@ function rawKey(jwk: PublicJwk): Buffer {
   return Buffer.from(jwk.x, 'base64url');
 }
 
-/** Strict base64: complete padding and no trailing characters, so that each value has one text. */
+/**
+ * Parses strict base64: complete padding and no trailing characters, so that each value has only
+ * one text.
+ */
 function strictBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : undefined;

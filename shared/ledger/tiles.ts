@@ -23,7 +23,7 @@ export function nodesAt(level: number, size: number): number {
 
 /**
  * The hashes that determine the root of a subtree: one span for each full subtree in it, largest
- * first. `start` must be a multiple of the size of the largest one, as in proofs.
+ * first. `start` must be a multiple of the size of the largest full subtree, as in proofs.
  */
 export function spansOf({ start, end }: LeafRange): readonly NodeSpan[] {
   const spans: NodeSpan[] = [];
@@ -69,7 +69,7 @@ interface TilePlace {
   readonly width: number;
 }
 
-/** Parses `<index>` or `<index>.p/<width>`; undefined if it is not a tile path. */
+/** Parses `<index>` or `<index>.p/<width>`; undefined if the text is not a tile path. */
 export function parseTilePath(path: string): TilePlace | undefined {
   const [, place = '', widthText] =
     /^((?:x\d{3}\/){0,4}\d{3})(?:\.p\/([1-9]\d{0,2}))?$/.exec(path) ?? [];

@@ -82,12 +82,14 @@ export function classifyDrift(
     .sort((one, other) => rank(one) - rank(other));
 }
 
-/** True if a change needs a human decision; only pure narrowing does not. */
+/**
+ * True if a change needs a human decision. Only a change that purely narrows the tool needs none.
+ */
 export function isMaterial(drifts: readonly Drift[]): boolean {
   return drifts.some(({ material }) => material);
 }
 
-/** The most significant reason code why a tool must be approved again. */
+/** The reason code of the most significant change for which a tool must be approved again. */
 export function driftReason(drifts: readonly Drift[]): Drift['reason_code'] | undefined {
   return drifts.filter(({ material }) => material).sort((a, b) => rank(a) - rank(b))[0]
     ?.reason_code;
@@ -118,7 +120,7 @@ function drift(name: DriftClass, path: string, message: string): Drift {
   };
 }
 
-/** A change that removes something. It is reported and needs no new approval. */
+/** A change that removes something. It is reported, but needs no new approval. */
 function narrowing(path: string, message: string): Drift {
   return { ...drift('manifest_changed', path, message), severity: 'low', material: false };
 }
@@ -155,8 +157,8 @@ function judgeInput({ before, after }: Versions): readonly Drift[] {
 }
 
 /**
- * Annotations are hints, and MCP's defaults are the worse case (not read-only, destructive, open
- * world).
+ * Judges changes of annotations. These are hints, and MCP's defaults are the worse case (not
+ * read-only, destructive, open world).
  */
 function judgeAnnotations({ before, after }: Versions): readonly Drift[] {
   const old = before.annotations ?? {};
@@ -207,7 +209,10 @@ function judgeSideEffects({ before, after }: Versions): readonly Drift[] {
     : [drift('side_effect_added', path, `new side effects: ${added.join(', ')}`)];
 }
 
-/** A lower declared risk tier is no proof of lower risk, so it is not narrowing. */
+/**
+ * Compares the risk tiers. A lower declared tier is no proof of lower risk, so it does not count as
+ * narrowing.
+ */
 function judgeRisk({ before, after }: Versions): readonly Drift[] {
   const [was, is] = [riskTierOf(before), riskTierOf(after)];
   const raised = riskTiers.indexOf(is) > riskTiers.indexOf(was);
@@ -243,7 +248,7 @@ function judgeRank(
   const was = before[field] ?? 'none';
   const is = after[field] ?? 'none';
   const message = `${field} went from ${was} to ${is}`;
-  // A different word of the same rank counts as a change, because it may mean more.
+  // A different word of the same rank counts as a change, because the new word may mean more.
   return rankOf(is) < rankOf(was)
     ? [narrowing(pointerStep(field), message)]
     : [drift(name, pointerStep(field), message)];

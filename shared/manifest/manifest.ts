@@ -2,8 +2,8 @@ import type { JsonObject } from '../base/json.ts';
 import type { RiskTier } from '../vocabulary/action.ts';
 
 /**
- * A tool manifest in normal form (contract 2.5): default values are removed, sets are sorted.
- * Unknown members are kept and count when versions are compared.
+ * A tool manifest in normal form: default values are removed, sets are sorted. Unknown members are
+ * kept and count when versions are compared.
  */
 export interface NormalisedManifest extends JsonObject {
   readonly name: string;

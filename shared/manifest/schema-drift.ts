@@ -97,8 +97,8 @@ function judgeOther(keyword: string, path: string, { before, after }: Comparison
 }
 
 /**
- * A new declared property counts as broadened even if any name was accepted before, because the
- * model is now asked to send it.
+ * A newly declared property counts as broadened even if the old schema accepted any name, because
+ * the declaration asks the model to send it.
  */
 function judgeProperties({ before, after, path }: Comparison): readonly SchemaChange[] {
   const old = objectOf(before.properties);
@@ -145,8 +145,8 @@ function judgeRequired(path: string, { before, after }: Comparison): readonly Sc
 }
 
 /**
- * New values are new text for the model, so they count as a change even if any value was accepted
- * before.
+ * Compares `enum` and `const`. New values are new text for the model, so they count as a change
+ * even if the old schema accepted any value.
  */
 function judgeValues(path: string, { before, after }: Comparison): readonly SchemaChange[] {
   const old = valuesOf(before);
@@ -176,7 +176,7 @@ function hasUnevaluated(schema: JsonObject): boolean {
   return schema.unevaluatedItems !== undefined || schema.unevaluatedProperties !== undefined;
 }
 
-/** Two patterns or formats are not compared: only an addition counts as narrowed. */
+/** Patterns and formats cannot be compared, so only the addition of one counts as narrowed. */
 function judgeOpaque(
   keyword: 'pattern' | 'format',
   path: string,

@@ -39,7 +39,7 @@ export function argsValidator(schema: JsonObject): ArgsValidator {
   return validator;
 }
 
-/** Returns why a schema does not compile, or undefined. */
+/** Returns the reason why a schema does not compile, or undefined. */
 export function schemaProblem(schema: JsonObject): string | undefined {
   const built = build(schema);
   return typeof built === 'string' ? built : undefined;
@@ -92,7 +92,10 @@ const options: Options = {
   code: { regExp },
 };
 
-/** One Ajv instance for each schema, so that schemas cannot reference each other's ids. */
+/**
+ * Compiles a schema with an Ajv instance of its own, so that schemas cannot reference each other's
+ * ids.
+ */
 function build(schema: JsonObject): Built | string {
   const dialect = dialectOf(schema);
   // `$async` would make the validator return a promise.
@@ -131,7 +134,10 @@ function wellFormed(dialect: Dialect, schema: JsonObject): boolean {
   return meta.validateSchema(schema) === true;
 }
 
-/** Replaces Ajv's check, which is quadratic and takes minutes for a body of many small items. */
+/**
+ * Replaces Ajv's check of `uniqueItems`, which is quadratic and takes minutes for a body of many
+ * small items.
+ */
 function validateUnique(isWanted: boolean, items: readonly JsonValue[]): boolean {
   return !isWanted || new Set(items.map(canonicalJson)).size === items.length;
 }
@@ -170,7 +176,7 @@ const references = ['$ref', '$dynamicRef', '$recursiveRef'];
 /**
  * Adds a counter next to every reference. A short schema can refer to itself so that checking one
  * call takes practically for ever; all other work is bounded by the sizes of schema and arguments.
- * Throws if a reference leads into a data keyword, because it would not be counted.
+ * Throws if a reference leads into a data keyword, because references there would not be counted.
  */
 function countReferences(schema: JsonObject): JsonObject {
   return counted(schema) as JsonObject;

@@ -54,7 +54,7 @@ const checks: readonly Check[] = [
   ),
 ];
 
-/** The first check that a passport fails, in the order of design 3; undefined if it passes all. */
+/** The first of the ordered checks that a passport fails; undefined if it passes all. */
 export function firstPassportFailure(
   passport: PassportState,
   target: PassportTarget,
@@ -100,8 +100,8 @@ function formFailure(passport: Exclude<PassportState, SignedPassport>): Passport
 }
 
 /**
- * Only the sidecar that holds a lease can use the lease's numbers; an agent can never present a
- * lease.
+ * Refuses a lease that an agent presents, and any other passport in place of a lease. Only the
+ * sidecar that holds a lease can use the lease's numbers.
  */
 function checkSource({ claims, source }: SignedPassport): PassportFailure | undefined {
   return (source === 'lease') === (claims.lease_size !== undefined)

@@ -28,9 +28,9 @@ export function isRevoked(jti: string, revoked: ReadonlySet<string>): boolean {
 }
 
 /**
- * True if a passport was issued before the bus began to record claims, or if that is unknown. Such
- * a passport may have been used, so its use is `unavailable`, never `claimed`. Assumes that
- * `epochMs` and the issuer's clock agree.
+ * True if a passport was issued before the bus began to record claims, or if its time of issue is
+ * unknown. Such a passport may have been used, so its use is `unavailable`, never `claimed`.
+ * Assumes that `epochMs` and the issuer's clock agree.
  */
 export function issuedBeforeEpoch(jti: string, epochMs: number): boolean {
   const issuedMs = idTimeMs(jti);

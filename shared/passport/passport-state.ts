@@ -13,8 +13,8 @@ export type PassportState =
       readonly form: 'signed';
       readonly claims: PassportClaims;
       /**
-       * `lease`: each number of a lease is single-use by construction and needs no claim on the
-       * bus.
+       * `lease`: the sidecar uses each number of its lease only once, so these uses need no claim
+       * on the bus.
        */
       readonly source: 'presented' | 'lease';
       readonly revoked: boolean;

@@ -1,14 +1,14 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { isJsonObject, type JsonValue } from '../base/json.ts';
 
-/** Arguments that name recipients (design 15). */
+/** Arguments that name recipients. */
 const recipientNames = new Set(['recipient', 'recipients', 'to', 'cc', 'bcc', 'email']);
 /** Members of a recipient object that contain its address. */
 const addressNames = new Set(['email', 'address', 'emailaddress']);
 
 /**
  * The first recipient in `args`, at any depth, that is not provably inside the allowed domains;
- * undefined if all recipients are. `example.com` covers only itself, `*.example.com` only its
+ * undefined if there is none. `example.com` covers only itself, `*.example.com` only its
  * sub-domains. Names are compared as lower-case A-labels. Ambiguous forms (quoted or routed local
  * parts, comments, encoded words, address literals, numbers) count as outside.
  */
@@ -79,7 +79,7 @@ const addressForm = /^([A-Za-z0-9_'+~#=/-]+(?:\.[A-Za-z0-9_'+~#=/-]+)*)@([^@]+)$
 const namedForm = /^([^<>@,;:"\\()[\]\p{Cc}=]*)<([^<>]+)>$/u;
 const quotedNameForm = /^"([^<>@,;:"\\()[\]\p{Cc}=]*)" *<([^<>]+)>$/u;
 
-/** The domain of one address as lower-case A-labels; undefined if it is ambiguous. */
+/** The domain of one address as lower-case A-labels; undefined if the address is ambiguous. */
 function domainOf(text: string): string | undefined {
   const trimmed = text.replace(/^ +| +$/g, '');
   const named = quotedNameForm.exec(trimmed) ?? namedForm.exec(trimmed);
@@ -99,7 +99,7 @@ function readDomain(text: string): string | undefined {
   return domainToUnicode(ascii) === lower && labelsForm.test(ascii) ? ascii : undefined;
 }
 
-/** An allowed domain in the form that addresses are compared in; keeps a leading `*.`. */
+/** Returns an allowed domain in the form in which domains are compared; keeps a leading `*.`. */
 function readAllowed(text: string): string | undefined {
   if (!text.startsWith('*.')) return readDomain(text);
   const domain = readDomain(text.slice(2));

@@ -9,9 +9,9 @@ import { issuedBeforeEpoch } from './lease-passport.ts';
 export const claimMarginMs = 600_000;
 
 /**
- * How long after expiry a passport can still be refreshed. During this time, the passport must be
- * revoked together with its parent. Shorter than `claimMarginMs`, so that a used passport never
- * looks unused.
+ * How long after expiry a passport can still be refreshed. During this time, revoking another
+ * passport of the same chain of renewals must also revoke this one. Shorter than `claimMarginMs`,
+ * so that a used passport never looks unused.
  */
 export const refreshGraceMs = claimMarginMs / 2;
 

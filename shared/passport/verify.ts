@@ -3,7 +3,9 @@ import type { VerificationKeys } from '../crypto/signing-key.ts';
 import { type PassportClaims, passportType } from './claims.ts';
 import { claimsProblem } from './claims-form.ts';
 
-/** A passport with verified form, signature and claim types; no other check was made. */
+/**
+ * The result of verifying a passport's form, signature and claim types. It includes no other check.
+ */
 export type PassportReading =
   | { readonly form: 'malformed' | 'signature_invalid'; readonly detail: string }
   | { readonly form: 'signed'; readonly claims: PassportClaims };
@@ -13,7 +15,7 @@ export function readPassport(token: string, keys: VerificationKeys): PassportRea
   return readClaims(verifyJws(token, passportType, keys), keys);
 }
 
-/** Like `readPassport`, with the signature verified on the thread pool, for hot paths. */
+/** Like `readPassport`, but verifies the signature on the thread pool. For hot paths. */
 export async function readPassportAsync(
   token: string,
   keys: VerificationKeys,

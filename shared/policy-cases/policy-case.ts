@@ -3,7 +3,7 @@ import type { PolicyContext } from '../policy/language/context.ts';
 import type { Environment, Mode } from '../vocabulary/action.ts';
 import type { Decision } from '../vocabulary/verdict.ts';
 
-/** An action as for preflight, without passport. Only the tool is required. */
+/** An action as in a preflight request, but without a passport. Only the tool is required. */
 export interface CaseAction {
   readonly tool: string;
   /** Default: `anything`. */

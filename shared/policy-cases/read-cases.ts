@@ -120,8 +120,8 @@ function readNames(value: JsonValue, path: string): readonly string[] {
 }
 
 /**
- * Refuses a context that no decision can have. With a misspelt field, a case would pass because its
- * rule never matches.
+ * Refuses a context that no decision can have. Otherwise, a case with a misspelt field could pass
+ * because its rule never matches.
  */
 function checkContext(context: JsonObject, path: string): void {
   checkMembers(context, path, '');

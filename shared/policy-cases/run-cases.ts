@@ -21,7 +21,7 @@ interface CaseDifference {
   readonly actual: string | readonly string[];
 }
 
-/** The result of one case. It passed if there are no differences from the expectation. */
+/** The result of one case. A case passes if there are no differences from the expectation. */
 export interface CaseResult {
   readonly name: string;
   readonly passed: boolean;

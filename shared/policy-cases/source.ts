@@ -16,7 +16,10 @@ export interface SourceFile {
 export interface Source {
   readonly file: string;
   readonly value: JsonValue;
-  /** The line, from 1, of a path such as `rules[0].when`, or of the nearest enclosing part. */
+  /**
+   * Returns the line (counted from 1) of a path such as `rules[0].when`, or of the nearest
+   * enclosing part.
+   */
   readonly lineOf: (path: string) => number;
 }
 
@@ -56,7 +59,7 @@ export function readSource({ name, bytes }: SourceFile): Source {
     schema: 'core',
     stringKeys: true,
     merge: false,
-    // `jsonOf` checks for duplicate keys in linear time and can name the key.
+    // Disabled, because `jsonOf` checks for duplicate keys in linear time and can name the key.
     uniqueKeys: false,
   });
   const [problem] = [...document.errors, ...document.warnings];
@@ -113,7 +116,7 @@ const lastStep = /(\[[^[\]]*\]|\.?[^.[\]]+|[[\].])$/;
 
 const quoted = 'put quotes around text that begins with this character, as in operator: ">="';
 
-/** Replaces parser messages about grammar by messages about what to type. */
+/** Replaces parser messages about grammar with messages about what to type. */
 const advice: Partial<Record<ErrorCode, string>> = {
   BAD_ALIAS: quoted,
   BAD_INDENT: 'is its closing bracket missing?',

@@ -31,8 +31,8 @@ import type {
  */
 
 /**
- * Schema of an object with exactly the fields of `Shape`: a missing field is a compile error. The
- * cast is safe, because the mapped type checks each field's type.
+ * Returns the schema of an object with exactly the fields of `Shape`; a missing field is a compile
+ * error. The cast is safe, because the mapped type checks each field's type.
  */
 function exactly<Shape>(
   fields: {

@@ -64,8 +64,8 @@ export interface DeliveredApproval {
   /** The decider's reason or question: redacted, and bounded in length. */
   readonly comment?: string | undefined;
   /**
-   * A standing grant. It needs no passport: every call of the agent that the grant covers may use
-   * it.
+   * A standing grant. It needs no passport: every call by the agent that the grant covers may use
+   * the grant.
    */
   readonly grant?: StandingGrant | undefined;
 }
@@ -92,7 +92,7 @@ export interface SectionBodies {
   readonly bindings: { readonly bindings: readonly Binding[] };
   readonly kill_switches: { readonly killSwitches: readonly KillSwitch[] };
   readonly revocations: {
-    /** Revoked jtis until their expiry; a lease's own id covers all its numbers. */
+    /** Revoked jtis until their expiry; the jti of a lease covers all uses of the lease. */
     readonly jtis: readonly string[];
     readonly agentIds: readonly string[];
     readonly sidecarIds: readonly string[];

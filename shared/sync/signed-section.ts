@@ -43,7 +43,7 @@ export function isTenantSection(name: string): name is TenantSection {
 }
 
 /**
- * Signs one version of a section as a compact JWS; `typ` distinguishes it from other signed
+ * Signs one version of a section as a compact JWS; `typ` distinguishes sections from other signed
  * objects.
  */
 export function signSection(envelope: SectionEnvelope, key: SigningKey): string {
@@ -57,7 +57,7 @@ export function sectionDigest(token: string): string {
 
 /**
  * Verifies a section and parses its body. Refuses, in this order: a bad form or signature, another
- * tenant's section, a section copied to another key, and an invalid body. Never throws.
+ * tenant's section, a section copied to another section's key, and an invalid body. Never throws.
  */
 export function openSection<Name extends SectionName>(
   token: string,

@@ -24,12 +24,15 @@ export interface Guard {
    * `ownPorts`.
    */
   isOwn(host: string, port: number): boolean;
-  /** Undefined if a connection to this address and port is allowed. */
+  /**
+   * Returns the reason why a connection to this address and port is refused; undefined if it is
+   * allowed.
+   */
   refusal(address: string, port: number): GatewayError | undefined;
   /**
    * A `lookup` function for sockets to `port`. It resolves a name and returns exactly the addresses
-   * that it checked; one refused address refuses the name. Sockets do not call `lookup` for literal
-   * addresses: check these with `refusal`.
+   * that it checked. If one address is refused, the name is refused. Sockets do not call `lookup`
+   * for literal addresses: check these with `refusal`.
    */
   lookup(port: number): LookupFunction;
 }

@@ -6,7 +6,10 @@ type AddressKind = 'metadata' | 'link-local' | 'loopback' | 'private' | 'reserve
 
 /** Decides which addresses a program may connect to. */
 interface AddressRules {
-  /** Undefined if connecting is allowed. Accepts any textual form of an IP address. */
+  /**
+   * Returns the reason why connecting is refused; undefined if it is allowed. Accepts any textual
+   * form of an IP address.
+   */
   refusal(address: string): AddressKind | undefined;
 }
 
@@ -121,8 +124,8 @@ const withoutCarried = addressSet('::/120');
 const isatap = [0x00, 0x00, 0x5e, 0xfe] as const;
 
 /**
- * `allowed` lists CIDR ranges that are exempt from the refusal of loopback, private and reserved
- * addresses.
+ * Creates rules. `allowed` lists CIDR ranges that are exempt from the refusal of loopback, private
+ * and reserved addresses.
  */
 export function addressRules(allowed: readonly string[]): AddressRules {
   const exceptions = addressSet(...allowed);

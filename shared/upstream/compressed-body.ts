@@ -73,8 +73,8 @@ interface CompressedBodySettings {
 }
 
 /**
- * Detects compression from the first bytes, because clients do so too, whatever the header
- * declares.
+ * Detects compression by the first bytes, whatever the header declares, because clients do the
+ * same.
  */
 export function compressedBody(settings: CompressedBodySettings): CompressedBody {
   let packing: Compression | 'open' | undefined = 'open';

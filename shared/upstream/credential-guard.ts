@@ -8,10 +8,10 @@ const none = Buffer.alloc(0);
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 /**
- * Cuts a response that reflects one of the secrets in a header or in the body. Text is scanned
- * completely; of all other content, only the first MiB is scanned. Only bytes that could begin a
- * secret are delayed, so that events are forwarded at once. A body that begins like a compressed
- * one is decompressed first.
+ * Returns a filter that cuts a response if it reflects one of the secrets in a header or in the
+ * body. Text is scanned completely; of all other content, only the first MiB is scanned. Only bytes
+ * that could begin a secret are delayed, so that events are forwarded at once. A body that begins
+ * like a compressed one is decompressed first.
  */
 export function reflectionFilter(secrets: readonly string[]): ResponseFilter {
   const scanners = secrets.filter((secret) => secret !== '').map(secretScanner);
@@ -78,7 +78,7 @@ const notText = [
   /^application\/(?:[^\s;]*[.+-])?(?:zip|gzip|tgz|tar|zstd|xz|bzip2|archive)\b/i,
 ];
 
-/** Media types that are not text. Unknown types are scanned as text. */
+/** True if a media type is text. Unknown types count as text. */
 function isText(contentType: string): boolean {
   return !notText.some((types) => types.test(contentType));
 }

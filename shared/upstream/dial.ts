@@ -64,7 +64,9 @@ export interface UpstreamSecurity {
   readonly checkServerIdentity: typeof checkServerIdentity;
 }
 
-/** TLS verification for all upstreams; `ca` lists trusted authorities in addition to Node's. */
+/**
+ * Returns the TLS settings for all upstreams; `ca` lists trusted authorities in addition to Node's.
+ */
 export function upstreamSecurity(ca: readonly string[] = []): UpstreamSecurity {
   const more = ca.length === 0 ? {} : { ca: [...getCACertificates('default'), ...ca] };
   return {
@@ -77,8 +79,8 @@ export function upstreamSecurity(ca: readonly string[] = []): UpstreamSecurity {
 }
 
 /**
- * Node falls back to the common name if a certificate has no alternative names; RFC 9525 section 2
- * forbids that.
+ * Ignores the common name. If a certificate has no alternative names, Node would fall back to the
+ * common name, which RFC 9525 section 2 forbids.
  */
 function checkAlternativeNames(host: string, cert: PeerCertificate): Error | undefined {
   const named = cert.subjectaltname === undefined ? { ...cert, subject: { CN: '' } } : cert;

@@ -17,14 +17,17 @@ const backslashesMax = 4;
 // `%252525`: a percent sign encoded three times.
 const percentLevelsMax = 3;
 
-/** One form of a character: its UTF-8 bytes, and the numbers that escape sequences use. */
+/**
+ * A variant of a character (as written, or in the other case): its UTF-8 bytes, and the UTF-16
+ * units and the code point that escape sequences use.
+ */
 interface Form {
   readonly utf8: Buffer;
   readonly utf16: readonly number[];
   readonly codePoint: number;
 }
 
-/** A text to search for: the possible forms of each of its characters. */
+/** A text to search for: the variants of each of its characters. */
 export interface EncodedForms {
   readonly characters: readonly (readonly Form[])[];
   /**
@@ -40,7 +43,10 @@ const never = 0;
 const inAnyCase = 1;
 const ifSecondFits = 2;
 
-/** `anyCase`: the characters match in upper and lower case. */
+/**
+ * Prepares a text for the search. `anyCase` means that its characters match in upper and lower
+ * case.
+ */
 export function encodedForms(text: string, anyCase: boolean): EncodedForms {
   const characters = Array.from(text, (one) => formsOf(one, anyCase));
   const [first, second] = characters;
@@ -74,7 +80,7 @@ function formsOf(character: string, anyCase: boolean): readonly Form[] {
   const all = anyCase
     ? new Set([character, character.toUpperCase(), character.toLowerCase()])
     : [character];
-  // Drops a form of several characters, such as `SS` for `ß`.
+  // Drops a variant of several characters, such as `SS` for `ß`.
   return [...all].filter((text) => Array.from(text).length === 1).map(formOf);
 }
 
@@ -95,7 +101,10 @@ export function containsEncoded(bytes: Buffer, spelling: EncodedForms): boolean 
   return false;
 }
 
-/** How many of the last bytes, starting at `from`, could be the beginning of the encoded text. */
+/**
+ * Returns how many bytes at the end could be the beginning of the encoded text. Searches from
+ * `from`.
+ */
 export function openEncodedBytes(bytes: Buffer, spelling: EncodedForms, from: number): number {
   for (let start = from; start < bytes.length; start++) {
     if (mayStart(spelling, bytes, start) && matchAt(bytes, start, spelling.characters) === 'open')
@@ -109,7 +118,10 @@ export function hasEscapes(bytes: Buffer): boolean {
   return marks.some((mark) => bytes.includes(mark));
 }
 
-/** Returns `open` if the bytes end within the text. */
+/**
+ * Compares the bytes from `start` with the text. Returns `open` if the bytes end before the text
+ * does.
+ */
 function matchAt(
   bytes: Buffer,
   start: number,

@@ -1,6 +1,9 @@
 // Each function returns 0 if the wanted number is not present, and -1 if more bytes are needed.
 
-/** Adds the length of a prefix. Results of 0 and below mean that nothing matched. */
+/**
+ * Adds the length of a prefix to the length of a match. Keeps 0 (no match) and -1 (more bytes are
+ * needed).
+ */
 export function add(length: number, before: number): number {
   return length <= 0 ? Math.sign(length) : length + before;
 }

@@ -23,18 +23,19 @@ function isSallyportHeader(name: string): boolean {
 }
 
 /**
- * Request headers that may be sent upstream, as alternating names and values. Removes hop-by-hop
- * headers, headers that `Connection` lists, `Host` and framing, `Expect`, `Proxy-*`, the agent's
- * hints, and `Sallyport-*`.
+ * Returns the request headers that may be sent upstream, as alternating names and values. Removes
+ * hop-by-hop headers, headers that `Connection` lists, `Host` and framing, `Expect`, `Proxy-*`, the
+ * agent's hints, and `Sallyport-*`.
  */
 export function outboundHeaders(raw: readonly string[]): string[] {
   return endToEnd(raw, (lower) => requestOwn.has(lower) || hints.has(lower));
 }
 
 /**
- * Response headers that may reach the agent. Removes hop-by-hop headers, headers that `Connection`
- * lists, `Alt-Svc` (which would let the agent bypass the proxy), `Proxy-*` and `Sallyport-*`. Also
- * removes `Content-Length` if it does not determine the length (RFC 9112 section 6.2).
+ * Returns the response headers that may reach the agent. Removes hop-by-hop headers, headers that
+ * `Connection` lists, `Alt-Svc` (which would let the agent bypass the proxy), `Proxy-*` and
+ * `Sallyport-*`. Also removes `Content-Length` if it does not determine the length (RFC 9112
+ * section 6.2).
  */
 export function inboundHeaders(raw: readonly string[], lengthKnown: boolean): string[] {
   return endToEnd(

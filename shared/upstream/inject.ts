@@ -10,9 +10,9 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const loopbackHosts = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/;
 
 /**
- * Adds the credential to a request. A secret is sent over TLS only. The one exception is a port of
- * this machine that the credential names: at other local ports, any program, including the agent,
- * can listen.
+ * Adds the credential to a request. A secret is sent over TLS only, except to a port of this
+ * machine that the credential names. Other local ports are not exempt, because any program,
+ * including the agent, can listen on them.
  */
 export function withCredential(
   outgoing: Outgoing,

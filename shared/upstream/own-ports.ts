@@ -8,8 +8,8 @@ const defaultPorts: Readonly<Record<string, number>> = {
 };
 
 /**
- * The ports of these URLs, which belong to Sallyport's own programs. On this machine an agent may
- * never connect to them, whatever policies allow.
+ * The ports of these URLs, which belong to Sallyport's own programs. On this machine, an agent may
+ * never connect to these ports, whatever policies allow.
  */
 export function portsOf(urls: readonly (string | undefined)[]): number[] {
   return urls.flatMap((text) => {

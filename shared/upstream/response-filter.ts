@@ -4,9 +4,9 @@ export type CutCause = 'credential.reflected' | 'mcp.answer_refused' | 'mcp.tran
 /** Inspects a response while it is forwarded. */
 export interface ResponseFilter {
   /**
-   * Called once with the head. `stream`: each chunk goes through `chunk`. `buffer`: the whole body,
-   * up to `bytesMax`, goes to `whole`, which replaces it; a larger body is cut. `cut`: nothing is
-   * forwarded.
+   * Called once with the head. `pass`: the body is forwarded uninspected. `stream`: each chunk goes
+   * through `chunk`. `buffer`: the whole body, up to `bytesMax`, goes to `whole`, which replaces
+   * it; a larger body is cut. `cut`: nothing is forwarded.
    */
   head(
     status: number,

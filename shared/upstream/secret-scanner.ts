@@ -14,7 +14,7 @@ const probeChars = 3;
 export interface SecretScanner {
   /** True if the bytes contain the complete secret in any encoding. */
   finds(bytes: Buffer): boolean;
-  /** How many of the last bytes could be the beginning of the secret. */
+  /** Returns how many bytes at the end could be the beginning of the secret. */
   openBytes(bytes: Buffer): number;
 }
 
@@ -90,8 +90,8 @@ function otherNeedles(secret: string): Buffer[] {
 }
 
 /**
- * Short parts of the secret in every capitalisation. Any text with the unescaped secret contains
- * one of them. A native search for the parts takes a tenth of the time of a comparison at every
+ * Returns short parts of the secret in every capitalisation. Any text with the unescaped secret
+ * contains one of them. A native search for the parts is ten times as fast as a comparison at every
  * byte.
  */
 function anyCaseProbes(secret: string): readonly Buffer[] {

@@ -15,8 +15,9 @@ export function minuteOf(ms: number): number {
 }
 
 /**
- * Time until which a call of this minute counts in a window. All calls of a minute count as made at
- * its last moment, so that a window is never shorter than configured and at most a minute longer.
+ * Time until which a call in this minute counts in a window. Every call counts as made at the last
+ * moment of its minute, so that a window is never shorter than configured and at most a minute
+ * longer.
  */
 export function countsUntilMs(minute: number, windowMs: number): number {
   return (minute + 1) * minuteMs + windowMs;

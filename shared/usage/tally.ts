@@ -27,9 +27,9 @@ const minuteMax = 2 ** 31 - 1;
 const runForm = /^[\w-]{1,64}$/;
 
 /**
- * The additions of an event. Only decisions with `data.usage` count: this member is present if the
- * call may proceed and a budget refers to its tool. Values are bounded here, because sidecars
- * supply them and an index stores them.
+ * Returns the additions that an event causes. Only decisions with `data.usage` count: this member
+ * is present if the call may proceed and a budget refers to its tool. Values are bounded here,
+ * because sidecars supply them and an index stores them.
  */
 export function tallyOf(event: EvidenceEvent): readonly Tally[] {
   const { type, agent_id: agentId, tool, data, source } = event;

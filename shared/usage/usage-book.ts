@@ -1,7 +1,7 @@
 import type { Sums } from '../vocabulary/verdict.ts';
 import { Buckets, keptMs, minuteOf } from './buckets.ts';
 
-/** Removes a counted call from the budgets. Further calls of this function have no effect. */
+/** Removes a counted call from the budgets. Invoking the function again has no effect. */
 export type Release = () => void;
 
 interface Kept {
@@ -43,8 +43,8 @@ export class UsageBook {
   }
 
   /**
-   * Discards old counts only after `keptMs` on the monotonic clock: setting the wall clock ahead
-   * and back must not renew a budget.
+   * Discards old counts only after `keptMs` on the monotonic clock, so that setting the wall clock
+   * ahead and back does not renew a budget.
    */
   #sweep(nowMs: number, monotonicMs: number): void {
     if (monotonicMs - this.#sweptAtMs < keptMs) return;

@@ -35,8 +35,8 @@ export interface Action {
   readonly mcp?: JsonObject | undefined;
   readonly goal?: string | undefined;
   /**
-   * The requested mode. In preflight it replaces the tenant's mode; at an enforcement point it can
-   * only tighten that mode.
+   * The requested mode. In preflight, the requested mode replaces the tenant's mode; at an
+   * enforcement point, it can only tighten the tenant's mode.
    */
   readonly mode?: Mode | undefined;
   readonly audience?: string | undefined;

@@ -40,7 +40,7 @@ const { require_reauth: _r, ...allButReauth } = moves;
 const { require_tool_reapproval: _t, modify: _m, ...allButReapproval } = moves;
 const { escalate: _e, ...allButEscalate } = moves;
 
-/** The transition table of design 7. Transitions that are not listed are refused. */
+/** The allowed transitions. All others are refused. */
 const table: Readonly<Record<ApprovalState, Moves>> = {
   pending: moves,
   context_requested: allButContext,

@@ -24,8 +24,8 @@ export function decidersSuffice(
 }
 
 /**
- * The weakest deciders that satisfy these terms, for decisions of which only the terms are
- * recorded.
+ * The weakest deciders that satisfy these terms, for a decision whose record contains only its
+ * terms.
  */
 export function minimumDeciders({ minRole, quorum }: AskedDeciders): Deciders {
   return { role: requiredRole(minRole), count: quorum };

@@ -55,8 +55,8 @@ export const grantBounds = {
 export const grantSecondsByDefault = 3_600;
 
 /**
- * For each limit, the lowest value that one of the rules sets. Undefined if one rule allows no
- * standing grant. A limit that a rule omits has its default: one use, `grantSecondsByDefault`,
+ * Returns for each limit the lowest value that any of the rules sets. Undefined if one rule allows
+ * no standing grant. A limit that a rule omits has its default: one use, `grantSecondsByDefault`,
  * scope `action`.
  */
 export function jointGrantLimits(
@@ -76,8 +76,8 @@ export function jointGrantLimits(
 }
 
 /**
- * For each term, the lowest value that one of the deciders requests. Undefined (a single call only)
- * if one decider requests no standing grant.
+ * Returns for each term the lowest value that any of the deciders requests. Undefined (a single
+ * call only) if one decider requests no standing grant.
  */
 export function narrowestGrant(
   grants: readonly (GrantLimits | undefined)[],
@@ -141,8 +141,8 @@ interface AskedTerms {
 }
 
 /**
- * True if a standing grant satisfies the terms that the rules require now. Terms are checked at
- * every use, because other arguments can match other rules and policies change.
+ * True if a standing grant satisfies the terms that the rules currently require. Terms are checked
+ * at every use, because other arguments can match other rules and policies change.
  */
 export function satisfiesTerms(grant: StandingGrant, terms: AskedTerms): boolean {
   const { grant: limits } = terms;

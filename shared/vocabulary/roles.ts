@@ -4,7 +4,8 @@ const deciderRoles: readonly string[] = ['approver', 'admin', 'owner'];
 const rolesBelow = ['agent', 'auditor', 'developer', 'gateway'];
 
 /**
- * The role that a rule's `min_role` requires. A role that no key can have requires the highest one.
+ * The role that a rule's `min_role` requires. If no key can have that role, the highest role is
+ * required.
  */
 export function requiredRole(minRole: string): string {
   if (rolesBelow.includes(minRole)) return 'approver';

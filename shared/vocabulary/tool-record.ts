@@ -21,7 +21,8 @@ export interface ToolRecord {
   /** The most significant `tool.*` code of the drift since approval. */
   readonly driftReason?: string | undefined;
   /**
-   * Validates arguments against the approved `inputSchema`, compiled at sync; returns the problem.
+   * Returns the problem with arguments that the approved `inputSchema` refuses, otherwise
+   * undefined.
    */
   readonly validateArgs?: ((args: JsonObject) => string | undefined) | undefined;
 }

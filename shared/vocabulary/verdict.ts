@@ -21,7 +21,7 @@ export interface ApprovalTerms {
   readonly grant?: GrantLimits | undefined;
 }
 
-/** Values of one call, or sums over several, by their path below `args`. */
+/** Values of one call, or sums over several calls, by their path below `args`. */
 export type Sums = Readonly<Record<string, number>>;
 
 /** Side effects that the caller of `decide` must execute; `decide` itself is pure. */
@@ -41,7 +41,7 @@ export type Effect =
   | { readonly kind: 'spend_approval'; readonly approvalId: number; readonly eventHash: string };
 
 /**
- * Facts besides the action that policies read and that evidence may store, so that a stored
+ * Facts that policies read in addition to the action. Evidence may store them, so that a stored
  * decision can be evaluated again. They never include argument values or a person's address.
  */
 export interface SeenFacts {
@@ -49,7 +49,7 @@ export interface SeenFacts {
   /** True if the goal is the agent's registered goal, not one that the agent stated. */
   readonly isGoalRegistered: boolean;
   readonly userRole?: string | undefined;
-  /** The passport was bound to an approval. */
+  /** True if the passport was bound to an approval. */
   readonly isApprovalBound: boolean;
 }
 

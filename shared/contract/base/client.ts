@@ -27,8 +27,8 @@ type Part<Name extends string, Value> = [Value] extends [undefined]
     : { readonly [name in Name]: Value };
 
 /**
- * The input of an operation's call: its declared parts. Path and query values are converted to
- * text.
+ * The input of a call: the path parameters, query and body that the operation declares. Path and
+ * query values are converted to text.
  */
 export type CallInput<Op extends AnyOperation> =
   Op extends Operation<infer P, infer Q, infer B, infer _S>
@@ -52,8 +52,8 @@ export interface Client {
   /**
    * Calls an operation and validates the response against its schema. Throws GatewayError: with the
    * code of an error response (status, body and `retryAfterSeconds` in its details),
-   * `upstream.unreachable` or `upstream.timeout` without a response, and `internal.unexpected` for
-   * a response that violates the contract.
+   * `upstream.unreachable` or `upstream.timeout` if there is no response, and `internal.unexpected`
+   * for a response that violates the contract.
    */
   call<Op extends AnyOperation>(
     operation: Op,
@@ -62,8 +62,8 @@ export interface Client {
       : [input: CallInput<Op>]
   ): Promise<CallAnswer<Op>>;
   /**
-   * Like `call`, for a response of any size or without end: returns the bytes of the response as a
-   * stream. The time-out applies to the response head only. `signal` ends the stream.
+   * Like `call`, but for a response that may be large or endless: returns its bytes as a stream.
+   * The time-out applies to the response head only. `signal` ends the stream.
    */
   open<Op extends AnyOperation>(
     operation: Op,
@@ -234,7 +234,7 @@ function answeredError(response: Response, body: unknown): GatewayError {
   });
 }
 
-/** The error code for a status if the body names no known code. */
+/** Returns the error code for the status of a response whose body contains no known code. */
 function codeOf(status: number): ErrorCode {
   const general: Partial<Record<number, ErrorCode>> = {
     401: 'auth.invalid_key',

@@ -4,8 +4,8 @@ import { riskTiers } from '../../vocabulary/action.ts';
 import { integerId } from './schemas.ts';
 
 /**
- * Text that Postgres and the ledger can store: bounded, well-formed, and without NUL, which JSON
- * allows but a text column does not.
+ * Schema of text that Postgres and the ledger can store: bounded, well-formed, and without NUL,
+ * which JSON allows but a text column does not.
  */
 export function text(charsMax: number) {
   return z
@@ -31,8 +31,8 @@ export const goal = text(4096);
 export const riskTier = z.enum(riskTiers);
 
 /**
- * An object with any content. Its members are JSON because bodies come from `JSON.parse`; the cast
- * avoids validating them again.
+ * An object with any content. The members are JSON because bodies come from `JSON.parse`; the cast
+ * avoids validating the members again.
  */
 export const jsonObject = z.record(z.string(), z.unknown()) as unknown as z.ZodType<
   JsonObject,

@@ -5,9 +5,9 @@ export type Json = Record<string, unknown>;
 const forms = new WeakMap<z.core.$ZodType, Json>();
 
 /**
- * Sets the JSON Schema of a value whose validation zod cannot translate: a transform, a refinement,
- * or a validator outside zod. `form` must accept exactly the same values, as far as JSON Schema can
- * express this; `npm run fuzz` compares both.
+ * Sets the JSON Schema of a zod schema that zod cannot translate: one with a transform, a
+ * refinement, or a validator outside zod. `form` must accept exactly the same values, as far as
+ * JSON Schema can express this; `npm run fuzz` compares both.
  */
 export function statedAs<Schema extends z.ZodType>(schema: Schema, form: Json): Schema {
   forms.set(schema, form);
@@ -45,8 +45,8 @@ export function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
 const classes: Readonly<Record<string, string>> = { d: '0-9', w: 'A-Za-z0-9_' };
 
 /**
- * Writes `\d` and `\w` as ASCII ranges, because some JSON Schema validators, such as Python's,
- * match Unicode.
+ * Writes `\d` and `\w` as ASCII ranges, because in some JSON Schema validators, such as Python's,
+ * they match Unicode characters.
  */
 function portablePattern(pattern: string): string {
   let written = '';

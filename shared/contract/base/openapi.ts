@@ -146,7 +146,7 @@ function requestBodyOf(operation: AnyOperation, components: Components): Json | 
   };
 }
 
-/** Type names for generated clients, such as `RegisterAgentRequest`. */
+/** Returns a type name for generated clients, such as `RegisterAgentRequest`. */
 function typeName({ id }: AnyOperation, kind: 'Request' | 'Response' | 'Json'): string {
   return `${id.charAt(0).toUpperCase()}${id.slice(1)}${kind}`;
 }
@@ -204,7 +204,7 @@ function successResponse(operation: AnyOperation, components: Components): Json 
   return { description, headers, content };
 }
 
-/** An event stream has no schema as a whole. */
+/** Returns the schema of a text response. An event stream has no schema as a whole. */
 function textOf(contentType: string | undefined): Json {
   return contentType === 'text/event-stream' ? {} : { type: 'string' };
 }

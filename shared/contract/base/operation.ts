@@ -46,12 +46,12 @@ export interface ResponseShape<Schema extends z.ZodType = z.ZodType> {
 }
 
 /**
- * How the access suite tests that another tenant's object is not found (404). By default, the last
- * path parameter names an object of the collection in the preceding path: for
- * `/v1/policies/{id}/versions` one of `/v1/policies`. An operation for which this default is wrong
- * declares the object here: `object` is the collection, and `'{id}'` in any part is replaced by the
- * id of an object that the suite creates in another tenant. `own-name`: the caller chooses the
- * object's name, so the same name in two tenants denotes two objects.
+ * How the access test suite checks that another tenant's object is not found (404). By default, the
+ * last path parameter identifies an object of the collection whose path precedes the parameter: in
+ * `/v1/policies/{id}/versions`, an object of `/v1/policies`. An operation for which this default is
+ * wrong declares the object here: `object` is the collection, and `'{id}'` in any part is replaced
+ * by the id of an object that the suite creates in another tenant. `own-name`: the caller chooses
+ * the object's name, so the same name in two tenants denotes two objects.
  */
 export type AccessExample =
   | 'own-name'
@@ -95,7 +95,7 @@ export interface Operation<
   /** Requests per minute if the operation has a limit of its own; counted separately. */
   readonly budgetPerMinute?: number;
   readonly params?: Params;
-  /** The last parameter matches the rest of the path, including slashes. */
+  /** True if the last parameter matches the rest of the path, including slashes. */
   readonly isPathOpen?: boolean;
   /** Unknown query parameters are refused. */
   readonly query?: Query;
@@ -107,7 +107,9 @@ export interface Operation<
   /** Limits on the content of a JSON body. Default: `argumentLimits`. */
   readonly bodySize?: JsonSizeLimits;
   readonly accessExample?: AccessExample;
-  /** The operation decides an action, so each error response contains `decision: "deny"`. */
+  /**
+   * True if the operation decides an action; each error response then contains `decision: "deny"`.
+   */
   readonly isDecision?: boolean;
   readonly success: { readonly status: number } & ResponseShape<Success>;
   /** Further success statuses (a 201 in addition to a 200) with the same shape. */

@@ -3,7 +3,7 @@ import { named, statedAs } from './json-schema.ts';
 
 /** Schemas that several resources share. */
 
-/** Every error response (contract 7); some have further fields. */
+/** The body of every error response; some have further fields. */
 export const apiError = z.looseObject({ error: z.string(), reason_code: z.string().optional() });
 named('ApiError', apiError);
 

@@ -38,7 +38,7 @@ const statement = z.object({
   created_at: z.string(),
   filters: z.record(z.string(), z.string()),
   events: z.number().int(),
-  /** Number of bytes before the statement; `content_sha256` is their hash. */
+  /** Number of bytes that precede the statement in the file; `content_sha256` is their hash. */
   bytes: z.number().int(),
   content_sha256: z.string(),
   checkpoint: z.string(),

@@ -156,7 +156,7 @@ export const getConsistencyProof = operation({
   errors: ['evidence.size_not_found', 'evidence.fork'],
 });
 
-// Clients that verify a whole ledger read many tiles in a row.
+// The request budget is high, because a client that verifies a whole ledger reads many tiles.
 const tile = {
   ...shared,
   isPathOpen: true,

@@ -36,7 +36,7 @@ const verification = z.object({
   /** When the whole ledger was last verified. */
   whole_at: z.string().nullable(),
   problem: verificationReport.shape.problem,
-  /** The highest position that was acknowledged to a sidecar and is missing now. */
+  /** The highest position that was acknowledged to a sidecar, but is missing from the ledger. */
   lost_position: z.number().int().nullable(),
   accepted_position: z.number().int().nullable(),
 });

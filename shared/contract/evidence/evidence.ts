@@ -9,7 +9,8 @@ import { dateTime, pageLimit } from '../base/schemas.ts';
 const shared = { tag: 'Evidence', auth: 'bearer' } as const;
 
 /**
- * A sealed event with its hashes. The event hash covers the JCS form without the last four members.
+ * A sealed event with its hashes. The event hash covers the JCS form of the event without
+ * `prev_hash` and the members after it.
  */
 export const sealedEvent = z.looseObject({
   id: z.string(),

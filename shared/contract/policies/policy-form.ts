@@ -31,7 +31,7 @@ const closed = (properties: Json, ...required: readonly string[]): Json => ({
 const count = (maximum: number, minimum = 1): Json => ({ type: 'integer', minimum, maximum });
 
 const segment = '[^.\\s]+';
-/** A path such as `tool.name`. Below `usage`, only the recorded counters and sums are paths. */
+/** A path such as `tool.name`. Below `usage`, only the recorded counters and sums are allowed. */
 const path: Json = {
   type: 'string',
   maxLength: limits.pathLength,

@@ -24,7 +24,7 @@ const wraps = {
   md: { before: `\n<!-- ${marker}`, after: ' -->\n' },
 } as const;
 
-/** A JSON trail with its signature as a member. */
+/** Returns a JSON trail with its signature as a member. */
 export function signTrail<Trail extends object>(
   trail: Trail,
   key: SigningKey,
@@ -32,7 +32,9 @@ export function signTrail<Trail extends object>(
   return { ...trail, signature: signObject(trail, auditTyp, key) };
 }
 
-/** Signs a text trail: a trailer states the number of preceding bytes and their hash. */
+/**
+ * Signs a text trail: appends a trailer that states the number and the hash of the preceding bytes.
+ */
 export function signTrailText(
   content: string,
   facts: { readonly format: 'csv' | 'md'; readonly tenant: string; readonly created_at: string },
@@ -54,7 +56,7 @@ export interface TrailFacts {
   readonly signed_by: string;
 }
 
-/** True if a file has the beginning and the end of a trail. */
+/** True if a file begins like a JSON trail or ends like a text trail. */
 export function looksLikeTrail(head: string, tail: string): boolean {
   return head.startsWith('{"chains":') || textTrailer.test(tail);
 }
@@ -107,7 +109,10 @@ function signedFacts(
   return { tenant: String(tenant), created_at: String(created_at), format, signed_by };
 }
 
-/** Empty if the value has no canonical form; no file equals the empty text. */
+/**
+ * Returns the canonical JSON of a value. An empty text, which equals no file, if the value has
+ * none.
+ */
 function canonicalText(value: object): string {
   try {
     return canonicalJson(value);

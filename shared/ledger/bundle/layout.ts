@@ -32,7 +32,7 @@ export interface BundleEvent {
   readonly proof?: readonly string[] | undefined;
 }
 
-/** The head, at the checkpoint, of a chain that occurs in the bundle. */
+/** The head of a chain that occurs in the bundle, as of the checkpoint. */
 export interface BundleChain {
   readonly chain_id: string;
   readonly seq: number;

@@ -16,14 +16,14 @@ export interface ExportFile {
   parts(end: number): AsyncIterable<Uint8Array>;
 }
 
-/** The bundle does not have the bundle format. */
+/** Thrown if a file does not have the format of a bundle. */
 export class MalformedBundle extends Error {
   override readonly name = 'MalformedBundle';
 }
 
 /**
- * Maximum length of a line, far above the longest event. It prevents a file without line ends from
- * being held in memory.
+ * Maximum length of a line, far above the longest event. Without this limit, a file without line
+ * ends would be held in memory.
  */
 const lineBytesMax = 16 << 20;
 const pageEvents = 500;
@@ -74,7 +74,7 @@ async function* readChains(lines: Lines): AsyncGenerator<BundleChain> {
   if ((await lines.next()).done !== true) throw malformed(undefined, 'comes after the end');
 }
 
-/** The values of a list, one for each line, up to the line that ends the list. */
+/** Yields the values of a list, one for each line, up to the line that ends the list. */
 async function* readList(lines: Lines, end: string): AsyncGenerator<unknown> {
   let wantsMore = false;
   // A for-await loop would close the generator, which still has the lines after the list.
@@ -90,7 +90,7 @@ async function* readList(lines: Lines, end: string): AsyncGenerator<unknown> {
   }
 }
 
-/** Lines without line ends. Bytes after the last line end also form a line. */
+/** Yields lines, without their line ends. Bytes after the last line end also form a line. */
 async function* linesOf(parts: AsyncIterable<Uint8Array>): Lines {
   let begun: Uint8Array[] = [];
   let begunBytes = 0;

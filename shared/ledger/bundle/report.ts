@@ -2,12 +2,12 @@ import type { ProblemKind } from '../verification/problem.ts';
 import type { ExportFilters, ExportFormat } from './statement.ts';
 
 /**
- * The kinds of export problem besides those of a ledger:
- * `broken_off` the export has no signed end; `altered` its bytes differ from the signed ones;
- * `malformed` it does not have the export format; `checkpoint_invalid` a checkpoint is not signed
- * by a known key, or belongs to another ledger; `proof_invalid` no proof shows that an event is in
- * the ledger; `filter_mismatch` an event does not match the filters that the export names;
- * `not_comparable` the supplied checkpoint cannot be compared with this export.
+ * The kinds of export problem in addition to those of a ledger: `broken_off` the export has no
+ * signed end; `altered` its bytes differ from the signed ones; `malformed` it does not have the
+ * export format; `checkpoint_invalid` a checkpoint is not signed by a known key, or belongs to
+ * another ledger; `proof_invalid` no proof shows that an event is in the ledger; `filter_mismatch`
+ * an event does not match the filters that the export names; `not_comparable` the supplied
+ * checkpoint cannot be compared with this export.
  */
 export type ExportProblemKind =
   | ProblemKind
@@ -28,7 +28,7 @@ export interface ExportProblem {
 }
 
 export interface ExportReport {
-  /** No problem was found. `trusted` states whether the signing key is trusted. */
+  /** True if no problem was found. `trusted` states whether the signing key is trusted. */
   readonly ok: boolean;
   /** True if the caller trusts the signing key. */
   readonly trusted: boolean;
@@ -38,7 +38,7 @@ export interface ExportReport {
   readonly format: ExportFormat | null;
   readonly created_at: string;
   readonly filters: ExportFilters;
-  /** The export contains every event up to the checkpoint. */
+  /** True if the export contains every event up to the checkpoint. */
   readonly complete: boolean;
   /**
    * Number of events verified one by one; for formats other than JSON, the number of events in the
@@ -53,14 +53,14 @@ export interface ExportReport {
     readonly root: string;
     readonly kid: string;
   } | null;
-  /** A checkpoint supplied by the caller was compared. */
+  /** True if the export was compared with a checkpoint that the caller supplied. */
   readonly anchored: boolean;
   /** The most significant problem. */
   readonly problem: ExportProblem | null;
   readonly problems: readonly ExportProblem[];
 }
 
-/** A problem of the whole export. */
+/** Returns a problem that concerns the whole export. */
 export function wholeProblem(kind: ExportProblemKind, message: string): ExportProblem {
   return { kind, position: null, chain_id: null, message };
 }

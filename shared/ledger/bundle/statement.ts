@@ -36,7 +36,10 @@ export interface ExportStatement {
   readonly content_sha256: string;
   /** A signed note: the state of the ledger when the export began. */
   readonly checkpoint: string;
-  /** The keys that signed statement and checkpoint. They are for convenience and prove nothing. */
+  /**
+   * The keys that signed statement and checkpoint. They are included for convenience and prove
+   * nothing.
+   */
   readonly keys: readonly PublicJwk[];
 }
 

@@ -13,12 +13,14 @@ import {
   trailerText,
 } from './statement.ts';
 
-// How each format embeds its trailer, so that parsers of the format can read the whole file. All
-// formats except the JSON bundle hold it as one base64url word.
+// Each format embeds its trailer so that parsers of the format can read the whole file. All formats
+// except the JSON bundle embed the trailer as one base64url word.
 
 const marker = 'sallyport-export:';
 
-/** The last part of an export; statement and signature determine every byte of it. */
+/**
+ * Writes the last part of an export. The statement and the signature determine every byte of it.
+ */
 export function writeTrailer(trailer: ExportTrailer): string {
   const { format, dialect = 'json' } = trailer.statement;
   const word = `${marker}${Buffer.from(trailerText(trailer)).toString('base64url')}`;
@@ -148,12 +150,12 @@ function isDialect(value: unknown): boolean {
   return typeof value === 'string' && Object.hasOwn(siemTrailers, value);
 }
 
-/** True if exactly the trailer follows the content. */
+/** True if `rest`, the bytes after the content, consists of this trailer and nothing else. */
 export function isWholeTrailer(trailer: ExportTrailer, rest: Uint8Array): boolean {
   try {
     return Buffer.from(writeTrailer(trailer)).equals(rest);
   } catch {
-    // Values that cannot be written did not come from an export.
+    // A trailer that cannot be written does not come from an export.
     return false;
   }
 }

@@ -12,7 +12,7 @@ import { isWholeTrailer, readTrailer, trailerBytesMax } from './trailer.ts';
 export interface ExportTrust {
   /** Thumbprints of keys that the caller trusts to sign exports. */
   readonly thumbprints: ReadonlySet<string>;
-  /** Additional keys, trusted or not, besides those in the export. */
+  /** Keys that are used in addition to those in the export. These keys need not be trusted. */
   readonly jwks: readonly PublicJwk[];
   /** An earlier checkpoint of the same ledger. */
   readonly checkpoint?: string | undefined;
@@ -22,8 +22,8 @@ export interface ExportTrust {
 const headBytes = 256;
 
 /**
- * Verifies an export from its bytes and the caller's keys: that they are the signed bytes and, for
- * a JSON bundle, every event, link and proof. Memory is constant.
+ * Verifies an export with the caller's keys: that all of its bytes were signed and, for a JSON
+ * bundle, every event, link and proof. Uses constant memory.
  */
 export async function verifyExport(file: ExportFile, trust: ExportTrust): Promise<ExportReport> {
   const head = Buffer.from(await file.read(0, Math.min(headBytes, file.size))).toString('utf8');
@@ -216,7 +216,8 @@ async function verifyEvents(
   statement: ExportStatement,
   heads: Heads,
 ): Promise<Events> {
-  // Other formats have one signature over the whole; their events have no proofs of their own.
+  // Other formats have one signature over the whole export; their events have no proofs of their
+  // own.
   if (statement.format !== 'json') return { problems: [], events: statement.events, chains: 0 };
   try {
     const found = isComplete(statement)

@@ -13,7 +13,7 @@ import {
 import { type ExportFilters, type ExportFormat, signStatement } from './statement.ts';
 import { writeTrailer } from './trailer.ts';
 
-/** The events to export, and the state of the ledger to export them from. */
+/** The events to export, and the state of the ledger from which they are exported. */
 export interface ExportPlan {
   readonly tenant: string;
   readonly format: ExportFormat;

@@ -27,7 +27,10 @@ function mayBeCut(shape: JsonValue, namesMax: number): boolean {
   return names.length >= namesMax || names.some(isAltered);
 }
 
-/** `isCut`: names were omitted somewhere, so a missing name may have been present. */
+/**
+ * Converts a recorded shape. `isCut` means that names were omitted somewhere, so a missing name may
+ * have been present.
+ */
 function fromShape(shape: JsonValue, isCut: boolean): PartialValue {
   if (typeof shape === 'string') return fromWord(shape);
   if (isJsonObject(shape)) return fromMembers(shape, isCut);

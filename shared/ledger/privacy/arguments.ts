@@ -15,13 +15,16 @@ export const shapeLimits = {
    * arguments.
    */
   names: 400,
-  /** The same limit for the members of an MCP message other than its arguments. */
+  /** Like `names`, for the members of an MCP message other than its arguments. */
   mcpNames: 100,
   nameCharacters: 100,
 } as const;
 const saltBytes = 16;
 
-/** A pool of random bytes, because one draw for each salt costs more. Each byte is used once. */
+/**
+ * A pool of random bytes for salts, because generating the bytes of each salt separately costs
+ * more. Each byte is used once.
+ */
 let salts = Buffer.alloc(0);
 
 /** The evidence of a call's arguments: their shape, and a digest that cannot be guessed. */
@@ -90,7 +93,8 @@ interface Budget {
 }
 
 /**
- * Names and types without values: `{amount: 'number', to: ['string']}`; bounded in depth and width.
+ * Returns names and types without values: `{amount: 'number', to: ['string']}`; bounded in depth
+ * and width.
  */
 function shapeOf(value: JsonValue | undefined, depth: number, budget: Budget): JsonValue {
   if (value === null || value === undefined) return 'null';

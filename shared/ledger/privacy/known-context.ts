@@ -66,8 +66,8 @@ function recorded(value: JsonValue | undefined): PartialValue | undefined {
 }
 
 /**
- * Facts that an event records if they are present; undefined for older events, which did not record
- * them.
+ * Returns the facts that the event records in `seen`; undefined for older events, which have no
+ * `seen`.
  */
 function seenIn({ data }: StoredDecision): JsonObject | undefined {
   return isJsonObject(data.seen) ? data.seen : undefined;
@@ -132,7 +132,9 @@ function customerOf(id: string, stated: PartialValue): PartialValue {
   return 'known' in stated && stated.known === undefined ? { known: id } : perhapsText;
 }
 
-/** Text that was recorded unchanged: neither cut nor with replaced characters. */
+/**
+ * Returns a text that was recorded unchanged; undefined if it was cut or has replaced characters.
+ */
 function whole(value: string | undefined, charsMax: number): string | undefined {
   if (value === undefined || value === '-' || value.length >= charsMax) return undefined;
   return value.includes('\u{FFFD}') ? undefined : value;

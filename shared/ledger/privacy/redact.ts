@@ -65,8 +65,8 @@ interface Redaction {
 
 /**
  * Redacts arguments for storage. Replaces values of fields with sensitive names (built-in, and the
- * tenant's list), and text that looks like personal data or a secret. This is a best effort by
- * pattern, so the result is stored encrypted and can be erased.
+ * tenant's list), and text that looks like personal data or a secret. Patterns can miss sensitive
+ * data, so the result is stored encrypted and can be erased.
  */
 export function redactArguments(args: JsonObject, sensitiveFields: readonly string[]): JsonObject {
   const own = new Set(sensitiveFields.map((field) => field.split('.').map(plainName).join('.')));
@@ -111,7 +111,10 @@ function isList(value: JsonObject | readonly JsonValue[]): value is readonly Jso
   return Array.isArray(value);
 }
 
-/** Redacts before cutting, because half a secret matches no pattern. */
+/**
+ * Redacts a text, then cuts it to the limit. Redacts first, because half a secret matches no
+ * pattern.
+ */
 export function keptText(text: string): string {
   const plain = redactText(text.slice(0, limits.readCharacters));
   const isRead = text.length <= limits.readCharacters;

@@ -18,8 +18,8 @@ const words: Readonly<Record<Outcome, { readonly name: string; readonly severity
 export type CefExtension = Readonly<Record<string, string | number | undefined>>;
 
 /**
- * An event as a CEF message in a syslog frame with octet counting: `LENGTH SP MESSAGE` (RFC 6587
- * section 3.4.1).
+ * Formats an event as a CEF message in a syslog frame with octet counting: `LENGTH SP MESSAGE` (RFC
+ * 6587 section 3.4.1).
  */
 export function toCefMessage({ event, prevHash, eventHash }: SiemRecord): string {
   const { name, severity } = isAlarm(event.type)

@@ -5,13 +5,13 @@ import { toJsonLine } from './json.ts';
 import { toOcsfLine } from './ocsf.ts';
 import type { SiemRecord } from './record.ts';
 
-/** The names of SIEM dialects in API and settings (design 12). */
+/** The names of SIEM dialects in API and settings. */
 export const siemDialects = ['json', 'siem_a_hec', 'siem_b', 'syslog_cef', 'ocsf'] as const;
 export type SiemDialect = (typeof siemDialects)[number];
 
 interface Dialect {
   readonly contentType: string;
-  /** Formats a record so that records can be concatenated. */
+  /** Formats a record as text. The texts of several records can be concatenated. */
   readonly write: (record: SiemRecord) => string;
 }
 

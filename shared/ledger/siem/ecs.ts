@@ -17,9 +17,9 @@ const words: Readonly<
 };
 
 /**
- * An event for a bulk endpoint, in ECS: the action line and the document line. The event's position
- * is the document id, so that a repeated delivery is stored once; event ids of different sources
- * could collide.
+ * Formats an event for a bulk endpoint, in ECS: the action line and the document line. The event's
+ * position is the document id, so that a repeated delivery is stored once. The event id is not
+ * used, because ids of different sources could collide.
  */
 export function toBulkLines(record: SiemRecord): string {
   const { event } = record;

@@ -2,8 +2,8 @@ import { gatewayName } from './product.ts';
 import { outcomeOf, type SiemRecord, stated } from './record.ts';
 
 /**
- * An event for an HTTP event collector: concatenated objects, no array. `fields` are indexed and
- * may have only text and number values.
+ * Formats an event for an HTTP event collector, which accepts concatenated objects, not an array.
+ * `fields` are indexed and may have only text and number values.
  */
 export function toHecEvent({ event, prevHash, eventHash }: SiemRecord): string {
   return `${JSON.stringify({

@@ -1,6 +1,6 @@
 import type { SiemRecord } from './record.ts';
 
-/** The event as in the API, one object for each line. */
+/** Formats an event as in the API, as one line. */
 export function toJsonLine({ event, prevHash, eventHash }: SiemRecord): string {
   return `${JSON.stringify({ ...event, prev_hash: prevHash, event_hash: eventHash })}\n`;
 }

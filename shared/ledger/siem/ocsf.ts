@@ -83,7 +83,10 @@ export function toOcsf({ event, prevHash, eventHash }: SiemRecord): object {
   });
 }
 
-/** OCSF requires at least one member; without agent and user, the source is the actor. */
+/**
+ * Returns the actor of an event. OCSF requires at least one member; without agent and user, the
+ * source is the actor.
+ */
 function actorOf({ agent_id, user_id, source, data }: SiemRecord['event']): object {
   const user = user_id ?? textOf(data.by);
   return stated({

@@ -15,7 +15,10 @@ export interface SiemRecord {
 /** The outcome for an action, decided by policies or by humans. */
 export type Outcome = 'allowed' | 'approved' | 'warned' | 'held' | 'denied' | 'failed' | 'recorded';
 
-/** Incidents of the ledger itself; the ledger is not trustworthy until they are explained. */
+/**
+ * Incidents of the ledger itself; until such an incident is explained, the ledger is not
+ * trustworthy.
+ */
 const alarms = [/^chain_verification_failed$/, /^evidence\.(fork|id_conflict)$/, /^integrity\./];
 
 export function outcomeOf({ type, decision, reason_code: reason }: SiemRecord['event']): Outcome {
@@ -30,7 +33,7 @@ export function outcomeOf({ type, decision, reason_code: reason }: SiemRecord['e
     case 'require_approval':
     case 'require_tool_reapproval':
       return 'held';
-    // All other words count as denied, because an unknown word must not look like a permission.
+    // All other values count as denied, because an unknown value must not look like a permission.
     default:
       return 'denied';
   }

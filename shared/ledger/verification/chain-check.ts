@@ -29,7 +29,7 @@ interface Chain {
   position: number;
   /** The first problem of the chain; later problems usually follow from the first. */
   problem: OpenProblem | undefined;
-  /** If the hash of the last row does not match its text: the hash of that text. */
+  /** The hash of the last row's text, if it differs from the row's `event_hash`. */
   recomputed: string | undefined;
 }
 
@@ -84,7 +84,7 @@ export class ChainCheck {
     return chain.seq === end.seq && chain.hash === end.hash ? 'fits' : 'head_mismatch';
   }
 
-  /** All chains that were read. */
+  /** The ids of all chains that were read. */
   chainIds(): Iterable<string> {
     return this.#chains.keys();
   }
@@ -116,8 +116,8 @@ function settle(row: LinkedRow, chain: Chain): undefined {
 }
 
 /**
- * If the next row's `prev_hash` is the recomputed hash, the text is intact and the stored hash was
- * altered.
+ * Refines a `content_mismatch`: if the next row's `prev_hash` is the recomputed hash, the text is
+ * intact and the stored hash was altered.
  */
 function settleHash(chain: Chain, named: string): void {
   if (chain.problem?.kind !== 'content_mismatch' || chain.recomputed !== named) return;

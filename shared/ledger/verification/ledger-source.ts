@@ -47,7 +47,8 @@ export interface Verification {
 }
 
 /**
- * A stored checkpoint. `checkpoint` is undefined if it is unreadable or not signed by this tenant.
+ * A stored checkpoint. `checkpoint` is undefined if the stored text is unreadable or not signed by
+ * this tenant.
  */
 export interface StoredCheckpoint {
   readonly position: number;

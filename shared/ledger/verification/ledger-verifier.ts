@@ -69,7 +69,8 @@ export class LedgerVerifier {
     const linked = this.#chains.check(row);
     const placed =
       linked?.kind === 'content_mismatch' ? undefined : rowProblem(row, this.#tenantId);
-    // A moved row also breaks links; the report states that it was moved, which is more specific.
+    // A moved row also breaks links. The report states that the row was moved, because this is more
+    // specific.
     const found = placed?.kind === 'reordered' ? placed : (linked ?? placed);
     if (found !== undefined) this.#report(found);
     this.#tree.append(leafOf(row.eventHash));
@@ -81,7 +82,8 @@ export class LedgerVerifier {
   }
 
   /**
-   * Compares a checkpoint that does not come from the rows. The caller has verified its signature.
+   * Compares a checkpoint that does not come from the rows. The caller has verified the
+   * checkpoint's signature.
    */
   checkpoint({ position, treeRoot }: Checkpoint): void {
     this.#checkpoints++;
@@ -100,7 +102,9 @@ export class LedgerVerifier {
     this.#report(problem('signature_invalid', position, message));
   }
 
-  /** Always compares the root; verifies the signature only if `isVerified`. */
+  /**
+   * Compares an anchor's root with the rows. Verifies the anchor's signature only if `isVerified`.
+   */
   anchor(anchor: Anchor, isVerified: boolean): void {
     const { position, treeRoot, jws, latestMs } = anchor;
     this.#heads++;

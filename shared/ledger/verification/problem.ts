@@ -56,6 +56,6 @@ export interface VerificationReport {
   readonly tree_root: string;
   /** The problem at the lowest position. */
   readonly problem: Problem | null;
-  /** The first problem of each chain, by position, at most 100. */
+  /** The first problem of each chain, sorted by position; at most 100. */
   readonly problems: readonly Problem[];
 }

@@ -42,7 +42,7 @@ type SealedText = EvidenceEvent & {
 function parse(canonical: string): SealedText | undefined {
   try {
     const value: unknown = JSON.parse(canonical);
-    // The hash matches a text that sealing wrote, so its members have their types.
+    // The hash matches, so sealing wrote this text, and its members have the expected types.
     return isJsonObject(value) ? (value as unknown as SealedText) : undefined;
   } catch {
     return undefined;

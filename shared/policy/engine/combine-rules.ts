@@ -5,10 +5,7 @@ import { ruleEffects, severity } from '../language/severity.ts';
 import type { PolicyOutcome } from './policy-set.ts';
 import type { RuleSource } from './rule-source.ts';
 
-/**
- * Combines the rules that matched (DESIGN 3, stage 5). Expects them in order of (policy id, rule
- * index).
- */
+/** Combines the rules that matched. They must be sorted by policy id, then by rule index. */
 export function combine(matched: readonly RuleSource[]): PolicyOutcome {
   const enforcing = matched.filter(isEnforcing);
   const winner = mostRestrictive(enforcing);
@@ -28,7 +25,7 @@ export function combine(matched: readonly RuleSource[]): PolicyOutcome {
   };
 }
 
-/** No deciding rule matched, so the action is denied. */
+/** The outcome if no deciding rule matched: the action is denied. */
 function noMatch(matched: readonly RuleSource[]): PolicyOutcome {
   return {
     decision: 'deny',
@@ -39,7 +36,10 @@ function noMatch(matched: readonly RuleSource[]): PolicyOutcome {
   };
 }
 
-/** The enforcing policies allow the action, and a policy in mode `warn` would have refused it. */
+/**
+ * The outcome if the enforcing policies allow the action, but a policy in mode `warn` would have
+ * refused it.
+ */
 function cautioned(matched: readonly RuleSource[], caution: RuleSource): PolicyOutcome {
   const counts = (source: RuleSource) => isEnforcing(source) || isCaution(source);
   return {

@@ -26,7 +26,7 @@ export class PolicyCompiler {
     return finish(this.compileInSteps(policies));
   }
 
-  /** Like `compile`, one rule per step. Finish one set before you start the next. */
+  /** Like `compile`, but with one rule per step. Finish one set before you start the next. */
   *compileInSteps(policies: readonly PublishedPolicy[]): Steps<PolicySet> {
     const before = this.#held;
     const held = new Map<string, CompiledPolicy>();
@@ -85,7 +85,7 @@ function inOrder(one: PlacedRule, other: PlacedRule): number {
   return one.rank - other.rank || (one.rule.policyHash < other.rule.policyHash ? -1 : 1);
 }
 
-/** The order of the policies of a set. */
+/** Compares two policies for the order in a set: by id, then by hash. */
 export function byPolicyId(one: PublishedPolicy, other: PublishedPolicy): number {
   return one.id - other.id || (one.hash < other.hash ? -1 : 1);
 }

@@ -11,7 +11,7 @@ export interface PolicyOutcome {
   readonly policyHash?: string | undefined;
   /** `<definition id>/<rule name>` of the rule that supplied decision and reason. */
   readonly decidedBy?: string | undefined;
-  /** Every matching rule that took effect, by (policy id, rule index). */
+  /** Every matching rule that took effect, sorted by policy id, then by rule index. */
   readonly matchedRules: readonly string[];
   /**
    * Matching rules without effect: rules of `monitor` policies, and rules of `warn` policies that

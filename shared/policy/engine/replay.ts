@@ -34,7 +34,7 @@ export interface RuleEvidence {
   readonly condition_results: readonly ConditionResult[];
 }
 
-/** The response of `POST /v1/policies/replay`, without its conformance. */
+/** The response of `POST /v1/policies/replay`, without the member `conformance`. */
 export interface PolicyReplay {
   readonly verdict: {
     readonly decision: Decision;
@@ -83,7 +83,7 @@ export function* replayInSteps(
   return { verdict, policy_hash: hash, evidence_hash: sha256(canonicalJson(verdict)) };
 }
 
-/** Compiles a rule for a condition-by-condition report; `applies`: whether its policy applies. */
+/** Compiles a rule for a report on each condition. `applies` states whether its policy applies. */
 export function compileTrial(
   rule: PolicyRule,
 ): (context: PolicyContext, applies: boolean) => RuleEvidence {

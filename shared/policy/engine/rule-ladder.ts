@@ -68,7 +68,7 @@ function rungOf(candidate: Candidate, requirement: Requirement, bound: Condition
   };
 }
 
-/** Of two equal limits, the inclusive one comes first. */
+/** Compares rungs by their limits. Of two equal limits, the inclusive one comes first. */
 function byLimit(one: Rung, other: Rung): number {
   if (one.limit !== other.limit) return one.limit < other.limit ? -1 : 1;
   return Number(other.inclusive) - Number(one.inclusive);

@@ -5,7 +5,7 @@ import type { CompiledRule } from './rule.ts';
 /** A rule with its rank among all rules of a set. */
 export interface PlacedRule {
   readonly rule: CompiledRule;
-  /** Rank in the order of (policy id, rule index); independent of other policies. */
+  /** Rank by policy id, then by rule index; independent of other policies. */
   readonly rank: number;
 }
 
@@ -26,7 +26,7 @@ export function listRules(candidates: readonly Candidate[]): CollectRules {
   };
 }
 
-/** The candidate without a requirement that an index has already checked. */
+/** Returns the candidate without a requirement that an index has already checked. */
 export function removeRequirement(candidate: Candidate, requirement: Requirement): Candidate {
   return { ...candidate, open: candidate.open.filter((other) => other !== requirement) };
 }

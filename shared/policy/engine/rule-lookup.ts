@@ -14,9 +14,9 @@ interface ValueSplit {
 }
 
 /**
- * Indexes candidates under the values that they require at one path: the path that separates most
- * candidates. Undefined if there is no such path. A candidate that accepts more than `valuesMax`
- * values stays in `rest`, to limit the index's size.
+ * Indexes candidates under the values that they require at one path. Chooses the path that
+ * separates the most candidates. Undefined if there is no such path. A candidate that accepts more
+ * than `valuesMax` values stays in `rest`, to limit the index's size.
  */
 export function splitByValue(
   candidates: readonly Candidate[],

@@ -81,7 +81,10 @@ function anyOf(conditions: readonly CompiledCondition[]): Requirement {
   };
 }
 
-/** If all alternatives are on the same path, their values form one list; otherwise undefined. */
+/**
+ * Returns the values of all alternatives as one list, if the alternatives test the same path;
+ * otherwise undefined.
+ */
 function unionOf(conditions: readonly CompiledCondition[]): ConditionKeys | undefined {
   const path = conditions[0]?.keys?.path;
   if (path === undefined) return undefined;

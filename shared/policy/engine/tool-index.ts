@@ -97,9 +97,9 @@ const splitsMax = 16;
 
 /**
  * Builds an index whose look-up cost hardly grows with the number of rules. Rules that require a
- * certain value at a path are indexed under that value, using the path that separates most of them.
- * Numeric limits on the same path are sorted. The remaining rules are evaluated one by one.
- * `isFiled`: the rules are already indexed by tool.
+ * certain value at a path are indexed under that value, with the path that separates the most
+ * rules. Numeric limits on the same path are sorted. The remaining rules are evaluated one by one.
+ * `isFiled` means that the rules are already indexed by tool.
  */
 function buildIndex(
   candidates: readonly Candidate[],
@@ -110,8 +110,9 @@ function buildIndex(
 
 interface Allowance {
   /**
-   * Maximum number of values under which one rule is indexed at this level. It is 1 below the first
-   * look-up, so that the index never has more than `valuesMax` references to a rule.
+   * Maximum number of values under which one rule is indexed at this level. It is 1 on the levels
+   * below the first look-up, so that the index never has more than `valuesMax` references to a
+   * rule.
    */
   readonly valuesLimit: number;
   readonly splitsLeft: number;

@@ -21,9 +21,9 @@ interface Trace {
 const valueCharsMax = 1_000;
 
 /**
- * Reports every rule whose policy applies to a context, condition by condition, in order of
- * precedence, one rule per step. If there are more than `max` rules, those that did not match are
- * omitted first.
+ * Returns a function that reports every rule whose policy applies to a context, with the result of
+ * each condition, in order of precedence. Each step handles one rule. If there are more than `max`
+ * rules, rules that did not match are omitted first.
  */
 export function compileTrace(
   policies: readonly PublishedPolicy[],

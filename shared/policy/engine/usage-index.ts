@@ -1,7 +1,7 @@
 import type { PolicyContext } from '../language/context.ts';
 import type { UsageReading } from './usage-reading.ts';
 
-/** The usage to record for an agent's calls of one tool. */
+/** The usage to record for an agent's calls to one tool. */
 export interface UsageNeeds {
   /** Paths below `args` whose values are summed, sorted. */
   readonly sums: readonly string[];
@@ -9,7 +9,7 @@ export interface UsageNeeds {
 
 /** The calls that a policy set must count, and the decisions that depend on the counts. */
 export interface UsageIndex {
-  /** True if no policy refers to usage: no calls are counted or looked up. */
+  /** True if no policy refers to usage; then no calls are counted or looked up. */
   readonly isEmpty: boolean;
   /** The usage to record for this tool and agent; undefined if no budget refers to them. */
   needsOf(tool: string, agentId: string): UsageNeeds | undefined;
@@ -17,7 +17,7 @@ export interface UsageIndex {
   decidesIn(context: PolicyContext): boolean;
 }
 
-/** Cache limit, because agents can choose any tool names on hosts without bindings. */
+/** Limits the cache, because agents can choose any tool names on hosts without bindings. */
 const rememberedMax = 1_000;
 
 export function indexUsage(readings: readonly UsageReading[]): UsageIndex {

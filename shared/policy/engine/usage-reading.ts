@@ -12,13 +12,13 @@ export interface UsageReading {
   readonly sums: readonly string[];
   /** True if the rule's policy decides, and does not only observe or warn. */
   readonly decides: boolean;
-  /** False if the rule cannot match any call of this tool by this agent. */
+  /** False if the rule cannot match any call by this agent to this tool. */
   readonly concerns: (tool: string, agentId: string) => boolean;
   /** False if past usage cannot change whether the rule matches this context. */
   readonly dependsIn: (context: PolicyContext) => boolean;
 }
 
-/** Undefined for a rule that does not read past usage. */
+/** Returns how a rule depends on past usage; undefined for a rule that does not read past usage. */
 export function usageReading(
   definition: PolicyDefinition,
   rule: PolicyRule,

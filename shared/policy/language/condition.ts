@@ -18,7 +18,10 @@ export interface ConditionBound {
   readonly path: string;
   readonly operator: '>' | '>=' | '<' | '<=';
   readonly limit: number;
-  /** True if the rule permits. In such a rule, text with an exponent does not count as a number. */
+  /**
+   * True if the rule decides `allow` or `warn`. In such a rule, text with an exponent does not
+   * count as a number.
+   */
   readonly permits: boolean;
 }
 
@@ -64,8 +67,8 @@ export function refPath(value: JsonValue): string | undefined {
 }
 
 /**
- * Text that is too long to search never matches a rule that permits, and always matches a rule that
- * refuses.
+ * Compiles a search for a pattern. Text that is too long to search never matches in a rule that
+ * permits, and always matches in a rule that refuses.
  */
 function searches(
   actual: ReadPath,
@@ -88,7 +91,9 @@ function literalTest(
   return (context) => relation(actual(context), literal, permits);
 }
 
-/** `in` with a list of primitives, in constant time. */
+/**
+ * Returns a constant-time test for `in` with a list of primitives; undefined for other conditions.
+ */
 function memberTest(
   { operator, value }: PolicyCondition,
   actual: ReadPath,
@@ -113,7 +118,10 @@ function boundOf(
   return Number.isNaN(limit) ? undefined : { path, operator, limit, permits };
 }
 
-/** A limit given as text is read as a number, because the policy's author wrote it. */
+/**
+ * Converts a limit given as text to a number, even with an exponent, because the policy's author
+ * wrote it, not an agent.
+ */
 function literalOf({ operator, value }: PolicyCondition): JsonValue {
   return isOrder(operator) ? toNumber(value, false) : value;
 }

@@ -9,7 +9,7 @@ type Field =
 const text: Field = { kind: 'text' };
 const alwaysText: Field = { kind: 'text', always: true };
 
-/** The fields of a PolicyContext (contract 2.4). An object without `fields` is free-form. */
+/** The fields of a PolicyContext. An object without `fields` is free-form. */
 const contextFields: Readonly<Record<string, Field>> = {
   tenant: { kind: 'object', fields: { id: alwaysText, name: alwaysText } },
   agent: { kind: 'object', fields: { id: alwaysText, name: text, goal: text } },

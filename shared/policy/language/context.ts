@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../base/json.ts';
 
-/** The context that policy paths are resolved against (contract 2.4). Unknown fields are absent. */
+/** The context that policy paths are resolved against. Unknown fields are absent. */
 export interface PolicyContext extends JsonObject {
   readonly tenant?: JsonObject;
   readonly agent?: JsonObject;

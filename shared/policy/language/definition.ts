@@ -64,7 +64,7 @@ export interface PolicyRule {
   readonly when: ConditionGroup;
 }
 
-/** A policy as submitted by its author (contract 2.4). */
+/** A policy as submitted by its author. */
 export interface PolicyDefinition {
   readonly id: string;
   readonly version: number;

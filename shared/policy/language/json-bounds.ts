@@ -93,7 +93,7 @@ function isPlainObject(value: unknown): value is Readonly<Record<string, unknown
   return prototype === Object.prototype || prototype === null;
 }
 
-/** `path.name`; a name that is not an identifier is written in brackets. */
+/** Returns `path.name`; writes a name that is not an identifier in brackets. */
 export function joinPath(path: string, name: string): string {
   if (!/^[A-Za-z_$][\w$]{0,59}$/.test(name)) return `${path}[${show(name)}]`;
   return path === '' ? name : `${path}.${name}`;

@@ -2,8 +2,8 @@ import { RE2JS, RE2JSException } from 're2js';
 
 const instructionsMax = 1000;
 /**
- * Maximum of instructions times characters for one search. Most searches cost far less, but an
- * agent can send text that disables the engine's fast paths; this many steps then take most of a
+ * Maximum product of instructions and characters for one search. Most searches cost far less, but
+ * an agent can send text that disables the engine's fast paths; this many steps then take most of a
  * second.
  */
 const stepsMax = 12_000_000;
@@ -12,7 +12,7 @@ interface Pattern {
   /** Instructions of the compiled program; they determine the cost of compiling and searching. */
   readonly size: number;
   /**
-   * Whether the pattern matches anywhere in the text (not anchored). Undefined if the text is too
+   * True if the pattern matches anywhere in the text (not anchored). Undefined if the text is too
    * long for a pattern of this size; this limit never depends on elapsed time.
    */
   search(text: string): boolean | undefined;

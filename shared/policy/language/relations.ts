@@ -33,8 +33,8 @@ export function isPrimitive(value: JsonValue): value is Primitive {
 }
 
 /**
- * Strict equality, without conversion between types. Objects and arrays are equal if their
- * canonical JSON is.
+ * Tests strict equality, without conversion between types. Objects and arrays are equal if their
+ * canonical JSON is equal.
  */
 function same(one: JsonValue, other: JsonValue): boolean {
   if (one === other) return true;
@@ -66,16 +66,20 @@ function presentNames(object: JsonObject): string[] {
 }
 
 /**
- * `!=` of two present values. It is false for an object on the left and a primitive on the right
- * (contract 2.4). This exception does not apply to an object on the right, because otherwise an
- * agent could evade a refusing rule that compares a value with an argument, by sending an object.
+ * Evaluates `!=` for two present values. The result is false for an object on the left and a
+ * primitive on the right. This exception does not apply to an object on the right, because
+ * otherwise an agent could send an object as an argument to evade a refusing rule that compares a
+ * value with this argument.
  */
 function differs(left: JsonValue, right: JsonValue, permits: boolean): boolean {
   if (isPrimitive(left) === isPrimitive(right)) return !same(left, right);
   return isJsonObject(left) ? false : !permits;
 }
 
-/** `!=` against every element. A right side that is not a list is incomparable. */
+/**
+ * True if `!=` holds between the left side and every element of the right side. A right side that
+ * is not a list is incomparable.
+ */
 function notIn(left: Side, right: Side, permits: boolean): boolean {
   if (left === undefined || right === undefined) return !permits;
   if (!isArray(right)) return isJsonObject(left) ? false : !permits;
@@ -98,9 +102,9 @@ const decimal = /^\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?\s*$/i;
 const exponent = /e/i;
 
 /**
- * A number, or decimal text as a number; otherwise NaN, for which every ordered comparison is
- * false. Text with an exponent never permits, because a parser that stops at the `e` reads `900e-1`
- * as 900, not 90.
+ * Converts a number or decimal text to a number, and any other value to NaN, for which every
+ * ordered comparison is false. If `permits`, text with an exponent becomes NaN, because a parser
+ * that stops at the `e` reads `900e-1` as 900, not 90.
  */
 export function toNumber(side: Side, permits: boolean): number {
   if (typeof side === 'number') return side;

@@ -3,7 +3,7 @@ import type { RuleDecision } from './definition.ts';
 
 interface RuleEffect {
   readonly decision: Decision;
-  /** The next steps for an agent. If empty, they are those of the decision. */
+  /** The next steps for an agent. If empty, the next steps of the decision apply. */
   readonly nextSteps: readonly string[];
 }
 
@@ -40,7 +40,7 @@ const rising: readonly Decision[] = [
   'deny',
 ];
 
-/** How restrictive a decision is. The highest severity of all matching rules wins. */
+/** Returns how restrictive a decision is. The matching rule with the highest severity decides. */
 export function severity(decision: Decision): number {
   return rising.indexOf(decision);
 }

@@ -36,7 +36,7 @@ export function readList(
 
 const controlCharacter = /\p{Cc}/u;
 
-/** A name shown on one line: not blank, bounded, without control characters. */
+/** Reads a name that is shown on one line: not blank, bounded, without control characters. */
 export function readLabel(value: JsonValue | undefined, path: string, lengthMax: number): string {
   const label = readText(value, path, lengthMax);
   if (label.trim() === '') refuse(path, 'must not be blank');

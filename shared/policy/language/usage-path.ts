@@ -1,6 +1,6 @@
 /**
- * The agent's past usage of a tool, as policies refer to it (design 4). The deciding program
- * supplies it; no part comes from the request.
+ * The agent's past usage of a tool, as policies refer to it. The deciding program supplies it; no
+ * part comes from the request.
  */
 export const usageRoot = 'usage';
 export const usageCounts = ['calls_1h', 'calls_24h'] as const;
@@ -18,8 +18,8 @@ export function isUsagePath(path: string): boolean {
 }
 
 /**
- * Returns the problem of a path that begins with `usage`, or undefined. An unknown path would be a
- * budget without effect.
+ * Returns the problem of a path that begins with `usage`, or undefined. A budget on an unknown path
+ * would have no effect.
  */
 export function usagePathProblem(path: string): string | undefined {
   if (!isUsagePath(path) || usageCounts.some((count) => path === `${usageRoot}.${count}`)) {

@@ -14,7 +14,7 @@ export interface PatternBudget {
   left: number;
 }
 
-/** Throws `policy.invalid` unless the value is a PolicyCondition (contract 2.4) that compiles. */
+/** Throws `policy.invalid` unless the value is a PolicyCondition that compiles. */
 export function checkCondition(condition: JsonValue, path: string, budget: PatternBudget): void {
   const fields = readObject(condition, path, conditionKeys);
   checkPath(fields.path, joinPath(path, 'path'));
@@ -58,7 +58,8 @@ function checkElements(list: readonly JsonValue[], path: string): void {
 }
 
 /**
- * Patterns must be literals, because an agent that could choose a pattern could choose the rule.
+ * Patterns must be literals, because an agent that could choose a pattern could choose whether the
+ * rule matches.
  */
 function checkPattern(value: JsonValue, path: string, budget: PatternBudget): void {
   if (typeof value !== 'string') {

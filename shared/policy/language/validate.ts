@@ -17,9 +17,9 @@ const grantKeys = ['max_uses', 'max_ttl_seconds', 'scope'];
 const groupForm = 'must be an object with exactly one of all, any: an array of conditions';
 
 /**
- * Parses an untrusted policy: a PolicyDefinition (contract 2.4) or its JSON text. Returns a copy
- * exactly as submitted, without defaults, because `policyHash` covers that form. Throws
- * `policy.invalid`; the message names the path and, for enums, the allowed words.
+ * Parses an untrusted policy: a PolicyDefinition or its JSON text. Returns a copy exactly as
+ * submitted, without defaults, because `policyHash` covers that form. Throws `policy.invalid`; the
+ * message names the path and, for enums, the allowed words.
  */
 export function parsePolicy(input: unknown): PolicyDefinition {
   return finish(parsePolicyInSteps(input));

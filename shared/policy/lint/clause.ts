@@ -26,7 +26,7 @@ export interface Test {
   readonly text: string;
   readonly operator: Operator;
   readonly literal: JsonValue;
-  /** True if the rule permits. In such a rule, a missing value fails the test. */
+  /** True if the rule decides `allow` or `warn`. In such a rule, a missing value fails the test. */
   readonly permits: boolean;
   /** The condition, compiled in the same way as for decisions on requests. */
   readonly holds: (context: PolicyContext) => boolean;
@@ -106,7 +106,9 @@ const mirrored: Readonly<Partial<Record<Operator, Operator>>> = {
   '>=': '<=',
 };
 
-/** `a < $ref b` and `b > $ref a` are the same test. */
+/**
+ * Returns the text of a test that compares two paths: the same for `a < $ref b` and `b > $ref a`.
+ */
 function refText({ path, operator }: PolicyCondition, ref: string): string {
   const mirror = mirrored[operator];
   return mirror !== undefined && ref < path

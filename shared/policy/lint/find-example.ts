@@ -207,7 +207,7 @@ function build(groups: readonly Group[], choice: readonly Value[]): PolicyContex
   return context as JsonObject;
 }
 
-/** Sets a value at a path if possible; does not overwrite values on the way. */
+/** Sets a value at a path if possible; does not overwrite values along the path. */
 function place(
   context: Record<string, unknown>,
   segments: readonly string[],

@@ -57,7 +57,7 @@ interface Explanation {
   readonly fix: string;
 }
 
-/** Explains why no context makes the condition true; undefined if one might. */
+/** Explains why no context makes the condition true; undefined if a context might. */
 function explainNeverTrue(
   condition: PolicyCondition,
   rulePermits: boolean,
@@ -96,7 +96,7 @@ function comparesPrimitives({ operator, value }: PolicyCondition): boolean {
   return Array.isArray(value) && value.some(isPrimitive);
 }
 
-/** A path that no context has is probably misspelt. */
+/** Explains a path that no context has, and which is therefore probably misspelt. */
 function explainUnknownPath({ path, value }: PolicyCondition): Explanation | undefined {
   const unknown = [path, refPath(value)].find((one) => one !== undefined && !fieldAt(one));
   if (unknown === undefined) return undefined;
@@ -122,7 +122,7 @@ function explainDifference({ path }: PolicyCondition): Explanation {
 
 const anchored = /^(\(\?[a-z]+\))?(\^|\\A).*(\$|\\z)$/s;
 
-/** A pattern or text that may match anywhere allows any other text around it. */
+/** Explains that a pattern without anchors allows any other text around the match. */
 function explainUnanchored({ path, operator, value }: PolicyCondition): Explanation | undefined {
   if (operator !== 'matches' || typeof value !== 'string') return undefined;
   if (anchored.test(value) && !/(^|[^\\])\|/.test(value.replace(/\([^()]*\)/g, ''))) {
@@ -148,7 +148,7 @@ function rangeFindings({ definition, rule, path, clauses }: RuleReading): readon
   ];
 }
 
-/** An allow rule that names no tool also allows tools that are added later. */
+/** Reports an allow rule that names no tool, because it also allows tools that are added later. */
 function breadthFindings({ definition, rule, path, clauses }: RuleReading): readonly LintFinding[] {
   const namesTools = (clause: Clause) => clause.some((test) => /^tool(\.|$)/.test(test.path));
   if (rule.decision !== 'allow' || clauses.every(namesTools)) return [];

@@ -45,7 +45,10 @@ export function* readRules(definition: PolicyDefinition): Generator<RuleReading>
   }
 }
 
-/** Undefined for a rule that cannot match, or whose policy does not decide. */
+/**
+ * Prepares a rule for comparison. Undefined for a rule that cannot match, or whose policy does not
+ * decide.
+ */
 export function subjectOf(reading: RuleReading): Subject | undefined {
   const { definition, rule, path, clauses } = reading;
   const { mode = 'enforce' } = definition;
@@ -99,7 +102,9 @@ function weigh(clauses: readonly Clause[]): number {
   return weight;
 }
 
-/** The values at a path that a rule is limited to; undefined if it is not limited. */
+/**
+ * The values at a path to which a rule is limited; undefined if the rule allows any value there.
+ */
 function valuesAt(clauses: readonly Clause[], path: string): ReadonlySet<JsonValue> | undefined {
   const all = new Set<JsonValue>();
   for (const clause of clauses) {
@@ -114,8 +119,8 @@ function valuesAt(clauses: readonly Clause[], path: string): ReadonlySet<JsonVal
 }
 
 /**
- * Finds for each rule the rules that can match the same tools. The result may contain additional
- * rules, but never omits one.
+ * Returns a function that finds the rules that can match the same tools as a given rule. The result
+ * may contain additional rules, but never omits one.
  */
 export function rivalFinder(subjects: readonly Subject[]): (subject: Subject) => Iterable<Subject> {
   const byTool = new Map<JsonValue, Subject[]>();

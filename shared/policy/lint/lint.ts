@@ -14,7 +14,10 @@ import {
   subjectOf,
 } from './lint-subject.ts';
 
-/** Budget of one lint, in tests compared and values tried: about a second on a slow machine. */
+/**
+ * Budget of one lint: the number of compared tests and tried values. It takes about a second on a
+ * slow machine.
+ */
 const effortMax = 4_000_000;
 /** Maximum number of findings in a report. */
 const findingsMax = 2000;

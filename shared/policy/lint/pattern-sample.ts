@@ -12,7 +12,7 @@ export function sampleTexts(pattern: string): readonly string[] {
 
 const alternativesMax = 6;
 
-/** Splits a sequence at its alternatives, outside groups and classes. */
+/** Splits a pattern at each `|` that is outside groups and classes. */
 function splitAlternatives(source: string): readonly string[] {
   const parts: string[] = [];
   let depth = 0;
@@ -81,8 +81,8 @@ function sampleEscape(char: string): string {
 const ordinary = [...'x1aA@.-_ /:', 'é'];
 
 /**
- * A character of a class, found with the platform's own regular expressions, which are similar
- * enough.
+ * Returns a character that a class matches, found with JavaScript's regular expressions, which are
+ * similar enough.
  */
 function sampleClass(inner: string): string {
   try {

@@ -7,7 +7,7 @@ import { everyNumber, isEmpty, isWithin, type NumberRange, rangeOf } from './num
 import { anyKind, kindOf, numeric } from './value-kinds.ts';
 
 /*
- * Static proofs about clauses, from values, sets, ranges, kinds of value and comparisons of two
+ * Static proofs about clauses. They use values, sets, ranges, kinds of value and comparisons of two
  * paths. `isImpossible` and `implies` are true only if proved. An example (`find-example.ts`)
  * proves that clauses can hold together. All other cases stay undecided.
  */
@@ -205,8 +205,8 @@ export function implies(clause: Clause, test: Test): boolean {
 }
 
 /**
- * True for `<`, `<=`, `>` and `>=`. In permitting and refusing rules, they differ only for text
- * with an exponent, which never permits; the ranges are the same.
+ * True for `<`, `<=`, `>` and `>=`. In permitting rules, these operators are false for text with an
+ * exponent. Apart from that, they are the same in permitting and refusing rules.
  */
 function isOrder({ operator }: Test): boolean {
   return operator === '>' || operator === '>=' || operator === '<' || operator === '<=';

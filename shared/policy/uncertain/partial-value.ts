@@ -56,7 +56,7 @@ function possibilitiesOfKind(kind: Kind): readonly Possibility[] {
   }
 }
 
-/** The known part of the value at a dotted path; takes the segments of `compilePath`. */
+/** The known part of the value at a dotted path; `segments` come from `segmentsOf`. */
 export function readPartial(root: PartialValue, segments: readonly string[]): PartialValue {
   let value = root;
   for (const segment of segments) value = memberOf(value, segment);
@@ -81,7 +81,7 @@ function ownMember(value: JsonValue | undefined, name: string): JsonValue | unde
   return (value as { readonly [member: string]: JsonValue | undefined })[name];
 }
 
-/** True if a value is one of the possible ones. */
+/** True if the partial value can be this value. */
 export function admits(partial: PartialValue, value: JsonValue | undefined): boolean {
   if ('known' in partial) return JSON.stringify(partial.known) === JSON.stringify(value);
   if ('kinds' in partial) return partial.kinds.includes(kindOf(value));

@@ -36,11 +36,11 @@ interface UncertainRule extends RuleSource {
 /** Policies that can be evaluated for partially known contexts. */
 export interface UncertainPolicies {
   /**
-   * Returns a decision and a reason only if every completion of the context gives the same ones
-   * under ordinary evaluation.
+   * Returns a decision and a reason only if ordinary evaluation gives the same decision and reason
+   * for every completion of the context.
    */
   judge(context: PartialValue): UncertainOutcome;
-  /** Whether a policy in `strict` applies to the call. */
+  /** Reports whether a policy in `strict` applies to the call. */
   strict(context: PartialValue): Truth;
 }
 
@@ -79,7 +79,10 @@ interface Target {
   readonly agent: string;
 }
 
-/** The tool and agent of a context, if both are known. They exclude most rules. */
+/**
+ * The tool and agent of a context, if both are known. Most rules cannot match a given tool and
+ * agent.
+ */
 function targetOf(context: PartialValue): Target | undefined {
   const tool = readPartial(context, ['tool', 'name']);
   const agent = readPartial(context, ['agent', 'id']);
@@ -88,7 +91,7 @@ function targetOf(context: PartialValue): Target | undefined {
   return { tool: tool.known, agent: agent.known };
 }
 
-/** Maximum of cached references to rules, over all targets. */
+/** Maximum number of cached references to rules, over all targets. */
 const narrowedMax = 200_000;
 
 /** Caches for each tool and agent the rules that can match them, up to `narrowedMax` references. */
@@ -194,7 +197,7 @@ interface PossibleVerdict {
   readonly policyHash?: string | undefined;
 }
 
-/** All verdicts that can result, because any subset of the uncertain rules may match. */
+/** Returns all possible verdicts: any subset of the uncertain rules may match. */
 function possibleVerdicts(candidates: readonly Candidate[]): readonly PossibleVerdict[] {
   const winners = possibleWinners(candidates.filter(({ source }) => isEnforcing(source)));
   const cautions = possibleWinners(candidates.filter(({ source }) => isCaution(source)));
