@@ -162,8 +162,8 @@ async function main(): Promise<void> {
 }
 
 /**
- * The first signal drains. A second signal, or a drain that takes too long, ends the process at
- * once; the evidence is already on disk.
+ * The first signal starts the drain. A second signal, or a drain that takes too long, ends the
+ * process at once; the evidence is already on disk.
  */
 function endOnSignal(
   sidecar: Sidecar,
@@ -185,8 +185,8 @@ function endOnSignal(
 }
 
 /**
- * Runs the program. `start.ts` calls this; it is faster and uses less memory than this file run
- * directly.
+ * Runs the program. `start.ts` calls this function; starting there is faster and uses less memory
+ * than running this file directly.
  */
 export function run(): Promise<void> {
   return main().catch((error: Error) => {

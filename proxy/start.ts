@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-// Compiled code is cached beside the code itself and is as safe: a user who may write there could
-// change the program as well. Without a writable cache, the start is slower.
+// Compiled code is cached next to the source code and is as safe: a user who can change the cache
+// can also change the program. Without a writable cache, the start is slower.
 enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/sallyport'));
 
 const { run } = await import('./main.ts');
@@ -12,9 +12,9 @@ await run();
 releaseMemory();
 
 /**
- * Loading a program takes more memory than running it, and the runtime would keep the difference. A
- * regular collection is used, because a last-resort one makes every later call slower
- * (docs/decisions/0041).
+ * Collects garbage once. Loading a program takes more memory than running it, and the runtime would
+ * keep the difference. The collection is a regular one, because a last-resort collection makes
+ * every later call slower (docs/decisions/0041).
  */
 function releaseMemory(): void {
   setFlagsFromString('--expose-gc');

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../shared/base/json.ts';
 import type { ResponseFilter } from '../../shared/upstream/response-filter.ts';
 import type { RefusalForm } from './recognition.ts';
 
-/** Below the read time-outs of common clients (httpx: 5 s). */
+/** Interval of progress notifications: below the read time-outs of common clients (httpx: 5 s). */
 const progressEveryMs = 1_000;
 /**
  * Small, because progress must increase with each notification, and the server later reports its
@@ -28,7 +28,7 @@ export class HeldStream {
     this.#form = form;
   }
 
-  /** Sends the head, and a notification now and once a second. */
+  /** Sends the head and a notification at once, then a notification every second. */
   begin(
     token: ProgressToken,
     message: string,
@@ -106,7 +106,10 @@ function eventText(message: string): Buffer {
   return Buffer.from(`event: message\ndata: ${message}\n\n`);
 }
 
-/** JSON allows line breaks only as white space between tokens, so spaces can replace them. */
+/**
+ * Converts a JSON body to one event. JSON allows line breaks only as white space between tokens, so
+ * spaces can replace them.
+ */
 function jsonAsEvent(): (bytes: Buffer, last: boolean) => Buffer {
   const [before, after] = [Buffer.from('event: message\ndata: '), Buffer.from('\n\n')];
   let hasBegun = false;

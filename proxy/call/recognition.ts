@@ -34,7 +34,7 @@ export interface RecognisedAction {
   readonly tool: string;
   readonly resource: string;
   readonly args: JsonObject;
-  /** The judged members of an MCP message besides its arguments. */
+  /** The judged members of an MCP message other than its arguments. */
   readonly mcp?: JsonObject | undefined;
   readonly form: RefusalForm;
   /** Hints that the agent sent with the call, for example its passport and its goal. */
@@ -65,7 +65,7 @@ export interface RecognisedAction {
 
 /**
  * A request that is forwarded without a decision on arguments: MCP handshakes, lists and
- * notifications, and all calls of passthrough hosts.
+ * notifications, and all requests to passthrough hosts.
  */
 export interface RecognisedPass {
   readonly kind: 'pass';
@@ -82,7 +82,7 @@ export interface RecognisedRefusal {
   readonly code: ErrorCode;
   readonly message: string;
   readonly form: RefusalForm;
-  /** The exception, if it was unexpected; for the log. */
+  /** The exception that caused an unexpected refusal; for the log. */
   readonly cause?: unknown;
 }
 

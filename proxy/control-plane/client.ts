@@ -54,7 +54,9 @@ export interface UsageElsewhere {
   readonly buckets: readonly (Bucket & { readonly tool: string })[];
 }
 
-/** The requests of a sidecar to the control plane, as itself and for its own agent only. */
+/**
+ * The requests that a sidecar sends to the control plane. A sidecar can act only for its own agent.
+ */
 export interface ControlPlane {
   openApproval(
     action: Action,
@@ -67,7 +69,10 @@ export interface ControlPlane {
    * Consumes a granted approval. Rejects if it was used, has expired or belongs to another agent.
    */
   spendApproval(approvalId: number): Promise<void>;
-  /** Claims a passport in the database, besides the claim on the bus; false if already claimed. */
+  /**
+   * Claims a passport in the database, in addition to the claim on the bus. False if the passport
+   * was already claimed there.
+   */
   claimPassport(jti: string, expiresAtMs: number): Promise<boolean>;
   credentials(): Promise<{
     readonly credentials: readonly HeldCredential[];
@@ -82,9 +87,11 @@ export interface ControlPlane {
     lines: readonly Buffer[],
     ledger?: LedgerAcknowledgement,
   ): Promise<Acknowledged>;
-  /** Reports the sidecar's state; resolves with the id of the key that signs sections now. */
+  /** Reports the sidecar's state; resolves with the id of the key that currently signs sections. */
   report(report: SidecarReport): Promise<string>;
-  /** The agent's usage outside this run that changed after a position of the ledger. */
+  /**
+   * Returns the agent's usage outside `run`: the counts that changed after ledger position `after`.
+   */
   usage(run: string, after: number): Promise<UsageElsewhere>;
   /** Statements about the succession of section keys, each signed by the previous key. */
   keySuccession(): Promise<readonly string[]>;
@@ -173,7 +180,10 @@ const heldForm = z.object({
   ),
 });
 
-/** Errors omit their cause, because a parser's message quotes the text, which contains secrets. */
+/**
+ * Parses decrypted credentials. Errors omit their cause, because a parser's message quotes the
+ * text, which contains secrets.
+ */
 function readCredentials(plaintext: Uint8Array): HeldCredential[] {
   try {
     return heldForm.parse(JSON.parse(Buffer.from(plaintext).toString('utf8'))).credentials;
@@ -182,7 +192,7 @@ function readCredentials(plaintext: Uint8Array): HeldCredential[] {
   }
 }
 
-/** A short-lived JWT that authenticates the sidecar; each request has a new one. */
+/** Creates a short-lived JWT that authenticates the sidecar; each request has its own. */
 function sidecarToken({ identity, signingKey }: Enrolment, clock: Clock): string {
   const now = Math.floor(clock.now() / 1000);
   const claims = {

@@ -11,8 +11,9 @@ interface UnblockedDeps {
 }
 
 /**
- * Throws if calls of this tool are blocked now, regardless of earlier decisions and the tenant's
- * mode: the replica is too old, the sidecar or agent is revoked, or a kill switch is armed.
+ * Throws if calls to this tool are blocked at the moment, regardless of earlier decisions and the
+ * tenant's mode: the replica is too old, the sidecar or agent is revoked, or a kill switch is
+ * armed.
  */
 export function assertUnblocked(tool: string, { replica, identity, clock }: UnblockedDeps): void {
   const { agentId } = identity;

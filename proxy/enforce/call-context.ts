@@ -50,7 +50,10 @@ export function factsOf(
   };
 }
 
-/** Removes the query of a call that was not recognised, because it may contain secrets. */
+/**
+ * Removes the query from the resource of a call that was not recognised, because a query may
+ * contain secrets.
+ */
 function withoutQuery(resource: string): string {
   return resource.split('?')[0] ?? '';
 }

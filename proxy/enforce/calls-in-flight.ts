@@ -30,7 +30,10 @@ export class CallsInFlight {
   }
 }
 
-/** Why the sidecar ended a call; undefined if it did not, for example if the agent disconnected. */
+/**
+ * The reason why the sidecar ended a call; undefined if it did not end the call, for example
+ * because the agent disconnected.
+ */
 export function stopOf({ reason }: AbortSignal): Stop | undefined {
   return reason instanceof Stopped ? reason.stop : undefined;
 }

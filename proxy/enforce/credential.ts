@@ -10,7 +10,7 @@ import type { Replica } from '../replica/replica.ts';
 const warnEveryMs = 60_000;
 const bindingsMax = 1_000;
 
-/** Whether a call on a bound host is sent without a stored credential. */
+/** True for a call to a bound host that is sent without a stored credential. */
 export function lacksCredential(
   binding: Binding | undefined,
   credential: HeldCredential | undefined,
@@ -51,7 +51,8 @@ export class MissingCredentials {
     const nowMs = clock.monotonic();
     const warnedAtMs = this.#warnedAtMs.get(binding.name);
     if (warnedAtMs !== undefined && nowMs - warnedAtMs < warnEveryMs) return;
-    // Entries of removed bindings must not accumulate; clearing them only repeats some warnings.
+    // Clears all entries, so that entries of removed bindings do not accumulate. As a result, some
+    // warnings are repeated.
     if (this.#warnedAtMs.size >= bindingsMax) this.#warnedAtMs.clear();
     this.#warnedAtMs.set(binding.name, nowMs);
     const { name, host } = binding;

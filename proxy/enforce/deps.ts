@@ -47,7 +47,10 @@ export interface EnforceDeps extends JudgeDeps {
   readonly holdMs: number;
   /** The longest hold that an agent may ask for. */
   readonly holdMsMax: number;
-  /** Aborted at shutdown: held calls are answered then, and streams without an end are ended. */
+  /**
+   * Aborted at shutdown. Held calls are then answered, and streams without an end of their own are
+   * ended.
+   */
   readonly stopping: AbortSignal;
   readonly callsInFlight: CallsInFlight;
 }

@@ -55,7 +55,7 @@ async function run(exchange: Exchange, deps: EnforceDeps): Promise<void> {
   }
 }
 
-/** A tool call: judged on its arguments, and held if a human must agree. */
+/** Enforces a tool call: judges it on its arguments, and holds it if a human must decide. */
 async function enforceAction(context: CallContext, call: RecognisedAction): Promise<void> {
   const { deps, exchange } = context;
   context.facts = factsOf(exchange, call);

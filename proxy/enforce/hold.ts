@@ -81,7 +81,7 @@ export type HoldOutcome = 'granted' | 'denied' | 'expired' | 'pending';
 type Opened = Pick<DeliveredApproval, 'id' | 'expiresAtMs'>;
 
 /**
- * Opens an approval for exactly this action, or joins the open one. Concurrent calls of the same
+ * Opens an approval for exactly this action, or joins the open one. Concurrent calls with the same
  * action share one request to the control plane.
  */
 function openApproval(
@@ -218,7 +218,7 @@ function beginHeldStream(
   exchange.held.begin(progressToken, message, headers);
 }
 
-/** Whether an `Accept` header names event streams (RFC 9110, section 12.5.1). */
+/** True if an `Accept` header names event streams (RFC 9110, section 12.5.1). */
 function acceptsEvents(accept: string): boolean {
   return accept.split(',').some((range) => {
     const [type = '', ...parameters] = range.split(';');

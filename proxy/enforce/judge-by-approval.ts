@@ -54,7 +54,10 @@ async function judgeByStandingGrant(
   });
 }
 
-/** A grant for any arguments does not override a human's denial of exactly this action. */
+/**
+ * Yields the standing grants that the call may use. A grant for any arguments does not override a
+ * human's denial of exactly this action.
+ */
 function* usableGrants(
   action: Action,
   digest: string,
@@ -68,7 +71,10 @@ function* usableGrants(
   }
 }
 
-/** The passport that the call needs besides the grant, read again because a hold takes time. */
+/**
+ * The passport that the call needs in addition to the grant. It is read again, because a hold takes
+ * time.
+ */
 async function heldPassport(
   presented: string | undefined,
   deps: JudgeDeps,

@@ -42,8 +42,8 @@ async function judgeLater(
 }
 
 /**
- * Judges the call even without a lease, because the tenant's mode decides whether a refusal is
- * enforced (design 3).
+ * Judges the call even without a lease, because the tenant's mode determines whether a refusal is
+ * enforced.
  */
 function judgeByLease(action: Action, deps: JudgeDeps): Judgement | Promise<Judgement> {
   return reachJudgement({ action, passport: deps.replica.nextUse() ?? noLease, deps });

@@ -15,7 +15,7 @@ interface JudgedDeps {
 }
 
 const charsMax = 300;
-/** How many bindings a refusal lists. */
+/** Maximum number of bindings that a refusal lists. */
 const shownMax = 10;
 
 interface Judged {
@@ -79,8 +79,8 @@ export function withJudged(
 }
 
 /**
- * Undefined without a verified snapshot; the refusal itself then states that the snapshot is
- * missing.
+ * Like `judge`, but undefined without a verified snapshot; the refusal itself then states that the
+ * snapshot is missing.
  */
 function judgedOrNone(facts: CallFacts, deps: JudgedDeps): Judged | undefined {
   try {

@@ -11,7 +11,7 @@ import type { EnforceDeps } from './deps.ts';
 import { perform } from './perform.ts';
 
 /**
- * Forwards a request without arguments to judge: an MCP server's handshake and lists, a model
+ * Forwards a request that has no arguments to judge: an MCP server's handshake and lists, a model
  * provider's stream. Requires a fresh replica and no blocking kill switch; the request is recorded
  * like any call.
  */
@@ -37,14 +37,20 @@ export async function passOn(context: CallContext, pass: RecognisedPass): Promis
   });
 }
 
-/** `mcp.<server>/<method>`, or `passthrough.<binding>`. */
+/**
+ * The tool under which a forwarded request is recorded: `mcp.<server>/<method>`, or
+ * `passthrough.<binding>`.
+ */
 export function passedTool({ binding, what }: Pick<RecognisedPass, 'binding' | 'what'>): string {
   return binding.protocol === 'mcp'
     ? `mcp.${binding.name}/${what.replace(/^mcp\//, '')}`
     : `passthrough.${binding.name}`;
 }
 
-/** Compares every tool that an MCP server lists, in any response, with its approved form. */
+/**
+ * Returns a filter that compares every tool that an MCP server lists, in any response, with the
+ * tool's approved form.
+ */
 export function watchTools(
   binding: Binding | undefined,
   { liveDrift }: Pick<EnforceDeps, 'liveDrift'>,

@@ -63,7 +63,9 @@ export async function perform(context: CallContext, call: PermittedCall): Promis
   }
 }
 
-/** Sends the call to its upstream, where kill switches and revocations can still stop it. */
+/**
+ * Sends the call to its upstream. Until the call ends, kill switches and revocations can stop it.
+ */
 async function send(
   { exchange, deps, facts, trace }: CallContext,
   call: PermittedCall,
@@ -154,7 +156,9 @@ function hasOpened({ upgrade }: Exchange, { requestBytes }: CallOutcome): boolea
   return upgrade !== undefined && requestBytes !== undefined;
 }
 
-/** Adds why the sidecar ended a call; the forwarder reports such a call as `client_gone`. */
+/**
+ * Adds the reason why the sidecar ended a call; the forwarder reports such a call as `client_gone`.
+ */
 function nameStop(ended: Outcome, signal: AbortSignal): CallOutcome {
   const stop = stopOf(signal);
   return ended.failure === 'client_gone' && stop !== undefined
@@ -163,7 +167,8 @@ function nameStop(ended: Outcome, signal: AbortSignal): CallOutcome {
 }
 
 /**
- * Adds a header if no credential was sent, because that may be why the upstream refuses the call.
+ * Adds a header if no credential was sent, because the upstream may refuse the call for that
+ * reason.
  */
 function responseHeadersOf({ binding, credential, responseHeaders }: PermittedCall) {
   return lacksCredential(binding, credential)

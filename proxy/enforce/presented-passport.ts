@@ -70,7 +70,7 @@ export class UsedPassports {
   readonly #forgetAtMs = new Map<string, number>();
   #sweepAt = 1_000;
 
-  /** True if the passport was not used before. */
+  /** Records a use of a passport. Returns false if the passport was used before. */
   add(
     jti: string,
     { expiresAtMs, nowMs }: { readonly expiresAtMs: number; readonly nowMs: number },

@@ -138,7 +138,8 @@ export function needsUsage({ tool, agentId }: Action, { replica }: JudgeDeps): b
 }
 
 /**
- * The audience `gateway://agents` is accepted, too: passports for agents in general (contract 2.6).
+ * The audience that a passport must have: this sidecar's own, or `gateway://agents` if a presented
+ * passport was issued for that audience.
  */
 function audienceOf(passport: PassportState, { sidecarId }: Identity): string {
   const isGeneral =

@@ -37,7 +37,7 @@ interface Refused {
   readonly evidenceId: string;
 }
 
-/** Refuses a call by its verdict. */
+/** Refuses a call because of its verdict. */
 export async function refuseJudged(
   context: CallContext,
   call: RecognisedAction,
@@ -110,8 +110,8 @@ interface Cause {
 const framesMax = 8;
 
 /**
- * Omits the message, because parsers and engines quote their input in it, here the call's
- * arguments.
+ * Returns the type and frames of an exception. Omits its message, because parsers quote their input
+ * (here, the call's arguments) in messages.
  */
 function causeOf(thrown: unknown): Cause {
   if (!(thrown instanceof Error)) return { error: typeof thrown, at: [] };

@@ -109,7 +109,7 @@ async function follow(tunnel: Tunnel, { facts, evidenceId, deps }: Followed): Pr
 }
 
 /**
- * False without a verified snapshot: the connection is intercepted, so that calls get a proper
+ * False without a verified snapshot; the connection is then intercepted, so that calls get a proper
  * refusal.
  */
 export function isPassthrough(

@@ -15,9 +15,9 @@ interface ManifestDeps {
 }
 
 /**
- * The calls that this agent may make: its capabilities, the bound tools, and the policies' verdict
- * on each before its arguments are known; `reason_code` if every call is denied. Contains no
- * secrets and nothing about other agents.
+ * The calls that this agent may make: its capabilities, the bound tools, and for each tool the
+ * policies' verdict before its arguments are known. If every call is denied, `reason_code` states
+ * why. Contains no secrets and nothing about other agents.
  */
 export function agentManifest(sidecar: ManifestDeps): JsonObject {
   const { replica, identity } = sidecar;
@@ -43,7 +43,7 @@ export function visibleBindings(
   return replica.bindings.filter((binding) => concerns(binding, capabilities));
 }
 
-/** Whether an agent with these capabilities may see the binding. */
+/** True if an agent with these capabilities may see the binding. */
 function concerns({ protocol, name, tool }: Binding, capabilities: readonly string[]): boolean {
   switch (protocol) {
     case 'passthrough':

@@ -1,4 +1,4 @@
-/** More tools than a genuine server lists. */
+/** Maximum number of names per server: more tools than a genuine server lists. */
 const toolsMax = 2_000;
 
 /**

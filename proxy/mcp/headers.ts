@@ -77,7 +77,10 @@ function agreeOnVersion(headers: McpHeaders, message: McpMessage): boolean {
   return isStateless;
 }
 
-/** The stricter stateless rules apply to unknown versions. */
+/**
+ * True for a revision without sessions. Unknown versions count as such, because the rules for these
+ * revisions are stricter.
+ */
 function isStatelessVersion(version: string): boolean {
   return !dateForm.test(version) || version >= statelessSince;
 }
@@ -123,8 +126,8 @@ function readParams(headers: McpHeaders, message: McpMessage): ParamHeaders {
 
 /**
  * The tool's schema names the argument that a parameter header repeats, and the server checks this.
- * The sidecar only requires that the header repeats some argument: one with the header's name if
- * there is any, otherwise one with the same value.
+ * The sidecar only requires that the header has the value of an argument: of one with the header's
+ * name if there is one, otherwise of any argument.
  */
 function repeatsArgument(param: ParamHeaders[number], args: JsonObject): boolean {
   const found = primitives(args);

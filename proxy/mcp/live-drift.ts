@@ -28,7 +28,7 @@ export type ToolReport =
 
 interface LiveDriftOptions {
   readonly replica: Pick<Replica, 'tool' | 'publishedTool' | 'toolsOfForm'>;
-  /** Whether calls of this tool are refused, whatever their arguments. */
+  /** True if calls to this tool are refused, whatever their arguments. */
   readonly isUnreachable: (tool: string) => boolean;
   /** Called once for each form of a tool; the number of forms reported per tool is limited. */
   readonly report: (report: ToolReport) => void;
@@ -40,8 +40,8 @@ const unknownToolsMax = 1_000;
 
 /**
  * Compares the tools that servers list with their approved forms. A changed tool is withheld from
- * lists and denied until its new form is approved through the control plane; a server's own
- * description is never approved by itself.
+ * lists and denied until its new form is approved through the control plane; a description that a
+ * server sends is never approved automatically.
  */
 export class LiveDrift {
   readonly #options: LiveDriftOptions;
@@ -76,8 +76,8 @@ export class LiveDrift {
   }
 
   /**
-   * Whether the agent's client received an `outputSchema` for this tool and checks results against
-   * it.
+   * True if the agent's client received an `outputSchema` for this tool and therefore checks
+   * results against it.
    */
   hasOutputSchema(tool: string): boolean {
     return this.#withOutputSchema.has(tool);
@@ -89,7 +89,7 @@ export class LiveDrift {
   recordOf(tool: string): ToolRecord | undefined {
     const record = this.#options.replica.tool(tool);
     const observed = this.#changed.get(tool);
-    // If the control plane already refuses the tool, its record has the better explanation.
+    // If the control plane already refuses the tool, the tool's record explains the refusal better.
     if (record?.approvalStatus !== 'approved' || observed === undefined) return record;
     if (this.#options.replica.publishedTool(tool)?.approvedSurfaceHash === observed) {
       this.#changed.delete(tool);

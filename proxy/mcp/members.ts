@@ -110,7 +110,7 @@ export const passingResults: readonly Readonly<Record<string, string>>[] = [
   },
 ];
 
-/** The members of a request besides its arguments, and their names in policies. */
+/** The members of a request other than its arguments, and their names in policies. */
 const parts = {
   _meta: { name: 'meta', is: isJsonObject, form: 'an object' },
   task: { name: 'task', is: isJsonObject, form: 'an object' },
@@ -193,9 +193,9 @@ function passingMeta(meta: JsonValue | undefined): JsonObject {
 }
 
 /**
- * `subscriptions/listen` is the notification stream of later revisions. It is forwarded without a
- * decision like the GET of earlier revisions, unless it subscribes to resources as
- * `resources/subscribe` does.
+ * True for a `subscriptions/listen` that subscribes to no resources. This notification stream of
+ * later revisions is then forwarded without a decision, like the GET of earlier revisions. A
+ * subscription to resources is judged, like `resources/subscribe`.
  */
 function followsNothing({ notifications: filter }: JsonObject): boolean {
   if (filter === undefined) return true;

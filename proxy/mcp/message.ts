@@ -28,7 +28,7 @@ const methodForm = /^(?=.{1,128}$)[A-Za-z0-9_$-]+(?:[./][A-Za-z0-9_$-]+)*$/;
 const members = ['jsonrpc', 'id', 'method', 'params', 'result', 'error'];
 
 /**
- * Reads one message. Refuses batches, anything that is not exactly one request, notification or
+ * Reads one message. Refuses batches, messages that are not exactly one request, notification or
  * response, and member names that a case-insensitive parser would confuse. Members that the
  * protocol does not define are dropped, because the forwarded message is written again.
  */

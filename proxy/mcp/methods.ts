@@ -8,7 +8,7 @@ import { malformed } from './message.ts';
 // exactly one tool id.
 const toolNameForm = /^(?=.{1,128}$)[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_-]+)*$/;
 
-/** Whether a tool of this name can be called at all. */
+/** True if a tool with this name can be called at all. */
 export function isToolName(name: string): boolean {
   return toolNameForm.test(name);
 }

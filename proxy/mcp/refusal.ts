@@ -33,10 +33,10 @@ const rpcCodes = {
 export const refusedError = -31_403;
 
 /**
- * A refusal as MCP: a tool result for `tools/call`, which the model can read, otherwise a JSON-RPC
- * error. The status is 200, because other statuses end a client's session, except for a message
- * without a usable id (no client could match it) and for disagreeing headers (the revision demands
- * it).
+ * Writes a refusal as MCP: a tool result (which the model can read) for `tools/call`, a JSON-RPC
+ * error for other methods. The status is 200, because other statuses end a client's session. The
+ * exceptions are a message without a usable id, whose refusal no client could match, and headers
+ * that disagree with the body, for which the revision requires an HTTP error.
  */
 export function mcpRefusal(form: McpForm, parts: McpRefusalParts): McpRefusal {
   const code = String(parts.body.reason_code);
@@ -96,7 +96,10 @@ function summary(body: JsonObject): string {
   return `${word}: ${String(body.reason_code)}. ${String(body.error)}`;
 }
 
-/** Whether a client accepts event streams only; all others get JSON, which clients handle best. */
+/**
+ * True if a client accepts event streams only. All other clients get JSON, which clients handle
+ * best.
+ */
 function acceptsEventsOnly(accept: string): boolean {
   const types = accept
     .split(',')

@@ -1,6 +1,6 @@
 import type { Exchange } from '../call/exchange.ts';
 
-// The longest delay of a session's requests if the server sends nothing on its stream.
+// Maximum delay of a session's requests if the server does not respond to the GET of the stream.
 const waitMsMax = 250;
 
 /**

@@ -78,7 +78,7 @@ function isPlainType(type: string): boolean {
 }
 
 /**
- * Whether the response has a content coding. The sidecar requested none, and the filter cannot read
+ * True if the response has a content coding. The sidecar requested none, and the filter cannot read
  * an encoded response.
  */
 function isEncoded(headers: Headers): boolean {
@@ -112,8 +112,8 @@ function filterMessage(message: JsonValue, options: ToolsListOptions): JsonValue
   const named = new Map<string, JsonObject>();
   for (const definition of tools as readonly JsonValue[]) {
     // A tool without a valid name is dropped, because no client could call it and no policy could
-    // name it. Of two tools with one name only the first is kept, so that the agent sees the one
-    // that was checked.
+    // name it. Of two tools with the same name, only the first is kept, so that the agent sees the
+    // one that was checked.
     if (!isJsonObject(definition) || typeof definition.name !== 'string') continue;
     if (!isToolName(definition.name) || named.has(definition.name)) continue;
     named.set(definition.name, definition);
@@ -126,7 +126,9 @@ function filterMessage(message: JsonValue, options: ToolsListOptions): JsonValue
   return { ...message, result: { ...result, tools: kept } };
 }
 
-/** Some clients match member names without regard to case. */
+/**
+ * Refuses a member whose name differs from `name` only in case, because some clients ignore case.
+ */
 function refuseLookalike(object: JsonObject, name: string): void {
   for (const member of Object.keys(object)) {
     if (member !== name && foldCase(member) === name) throw new GatewayError('mcp.malformed');

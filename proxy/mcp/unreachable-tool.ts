@@ -18,8 +18,9 @@ interface ReachDeps {
 
 /**
  * True for a tool that this agent's calls never reach, whatever their arguments: a kill switch
- * blocks it, it waits for approval or was rejected, or the agent's capabilities do not cover it. If
- * neither the tenant's mode nor a `strict` policy enforces refusals, only the kill switch counts.
+ * blocks the tool, the tool waits for approval or was rejected, or the agent's capabilities do not
+ * cover the tool. If neither the tenant's mode nor a `strict` policy enforces refusals, only the
+ * kill switch counts.
  */
 export function isUnreachable(tool: string, { replica, identity, clock }: ReachDeps): boolean {
   const { agentId } = identity;
@@ -38,7 +39,10 @@ function modeFor({ tenant, policies }: ReachDeps['replica'], target: CallTarget)
   return stricterMode(tenant.mode, policies.strict.covers(target) ? 'strict' : 'monitor');
 }
 
-/** Policy decides on unregistered tools, except in mode `strict`, which rejects them. */
+/**
+ * The status of unregistered tools in a mode. Policies decide on these tools, except in mode
+ * `strict`, which rejects them.
+ */
 function unregisteredIn(mode: Mode): 'approved' | 'rejected' {
   return mode === 'strict' ? 'rejected' : 'approved';
 }

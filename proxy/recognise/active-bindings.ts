@@ -12,7 +12,10 @@ interface RecognitionParts {
   readonly buffers: BufferBudget;
 }
 
-/** Compiles bindings once per change of their section. */
+/**
+ * Returns a function that supplies the dependencies of recognition. Compiles the bindings once per
+ * change of their section.
+ */
 export function recognitionOf({
   replica,
   liveDrift,

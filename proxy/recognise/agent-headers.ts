@@ -37,12 +37,12 @@ const overrides: ReadonlySet<string> = new Set([
   'x-rewrite-url',
 ]);
 
-/** CGI and its descendants do not distinguish `_` from `-` in the name of a header. */
+/** Folds a header name: CGI and its descendants do not distinguish `_` from `-`. */
 function readName(name: string): string {
   return name.toLowerCase().replaceAll('_', '-');
 }
 
-/** The value of a header that may be given once only. */
+/** Returns the value of a header; refuses a header that occurs more than once. */
 export function singleHeader(req: IncomingMessage, name: string): string | undefined {
   let found: string | undefined;
   const raw = req.rawHeaders;
@@ -83,7 +83,7 @@ function waitSeconds(prefer: string | readonly string[] | undefined): number | u
   return undefined;
 }
 
-/** Node decodes header bytes as Latin-1, so a goal in UTF-8 is decoded again. */
+/** Decodes a goal in UTF-8 again, because Node decodes header bytes as Latin-1. */
 function goalText(value: string | undefined): string | undefined {
   if (value === undefined) return undefined;
   const text = Buffer.from(value, 'latin1').toString('utf8');
@@ -101,8 +101,8 @@ export function refuseOverrides(req: IncomingMessage): void {
 }
 
 /**
- * The headers of a request that is forwarded as it is, without hop-by-hop headers and Sallyport's
- * own.
+ * Returns the agent's headers for a request that is forwarded unchanged; omits hop-by-hop headers
+ * and Sallyport's own.
  */
 export function forwardedHeaders(req: IncomingMessage): string[] {
   const named = new Set(
@@ -125,7 +125,7 @@ export const unjudgedHeaders: Readonly<Record<string, string>> = {
   cookie: 'proves who calls, and is renewed between a call and its retry',
 };
 
-/** Header names that indicate a secret; policies and approvals see only the value's digest. */
+/** Header names that indicate a secret; policies and approvals see only a digest of the value. */
 const secretName = /auth|cookie|key|secret|token|password|session/;
 
 /**

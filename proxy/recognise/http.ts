@@ -27,8 +27,8 @@ import {
 } from './read-body.ts';
 
 /**
- * A REST call that a binding covers. Its arguments come from path, query and body; each may occur
- * once, and only where the builder would write it.
+ * Recognises a REST call that a binding covers. Arguments come from path, query and body. Each
+ * argument may occur once, and only where the builder would write it.
  */
 export function recogniseCall(
   exchange: Exchange,
@@ -60,7 +60,7 @@ interface BoundArguments {
   readonly args: JsonObject;
 }
 
-/** The action of a call whose arguments are complete. */
+/** Builds the action of a call whose arguments are complete. */
 function boundAction(
   exchange: Exchange,
   { binding, tool, args }: BoundArguments,
@@ -72,7 +72,8 @@ function boundAction(
     port: exchange.port,
     ...buildRequest(binding, judged, { agentHeaders: exchange.req.rawHeaders }),
   });
-  // Built before the judgement, so that a request that cannot be written is refused first.
+  // Built before the judgement, so that a request that cannot be built is refused without a
+  // judgement.
   const asJudged = build(args);
   const written = (judged: JsonObject) => (judged === args ? asJudged : build(judged));
   const resourceOf = (judged: JsonObject) =>
@@ -130,8 +131,8 @@ function addMembers(set: ArgumentSet, value: JsonValue): void {
 }
 
 /**
- * If there is a body, the query may contain declared names only. Otherwise the upstream could read
- * an argument from another place than the one that was judged.
+ * Refuses undeclared names in the query of a call with a body. Otherwise the upstream could read an
+ * argument from another place than the one that was judged.
  */
 function refuseMisplaced({ target }: Exchange, declared: readonly string[]): void {
   const { query } = splitTarget(target);

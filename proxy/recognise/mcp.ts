@@ -56,7 +56,7 @@ interface McpCall<Message extends McpMessage> {
   readonly message: Message;
 }
 
-/** A request to an MCP endpoint over Streamable HTTP, of any revision. */
+/** Recognises a request to an MCP endpoint over Streamable HTTP, of any revision. */
 export function recogniseMcp(
   exchange: Exchange,
   binding: Binding,
@@ -94,7 +94,10 @@ function recognisePost(
   }
 }
 
-/** GET opens the server's stream and DELETE ends the session, in revisions that have them. */
+/**
+ * Recognises GET, which opens the server's stream, and DELETE, which ends the session, in revisions
+ * with sessions.
+ */
 function recogniseStream(exchange: Exchange, binding: Binding): Recognition | UnreadCall {
   const { method, req } = exchange;
   if (method !== 'GET' && method !== 'DELETE') {
@@ -118,8 +121,9 @@ function recogniseStream(exchange: Exchange, binding: Binding): Recognition | Un
 }
 
 /**
- * A GET without MCP headers opens the HTTP+SSE transport, whose server announces an endpoint for
- * messages that has no binding. Clients of other transports do not depend on this GET.
+ * The error for a GET without MCP headers. Such a GET opens the HTTP+SSE transport, whose server
+ * announces an endpoint for messages, and this endpoint has no binding. Clients of other transports
+ * do not depend on this GET.
  */
 function namesNoSession(): GatewayError {
   return new GatewayError('mcp.transport_unsupported', {
@@ -170,7 +174,7 @@ function toolCall(call: McpCall<McpRequest>, deps: RecogniseDeps): RecognisedAct
   });
 }
 
-/** Any other request, or a notification that no table lists. */
+/** Recognises any other request, and a notification that no table lists. */
 function otherMethod(call: McpCall<McpRequest | McpNotification>): RecognisedAction {
   const { binding, message } = call;
   const { judged: mcp, wire, others: args } = readParts(message.params ?? {});
@@ -187,8 +191,8 @@ function otherMethod(call: McpCall<McpRequest | McpNotification>): RecognisedAct
 }
 
 /**
- * The client's response to a question of the server. It can determine what an approved call does,
- * as `inputResponses` does in later revisions, so it is judged as an action.
+ * Recognises a client's response to a question from the server. The response can determine what an
+ * approved call does, as `inputResponses` does in later revisions, so it is judged as an action.
  */
 function recogniseResponse(call: McpCall<McpResponse>): Recognition {
   const { binding, message } = call;
@@ -242,7 +246,8 @@ function action(
   const { binding, exchange, message } = call;
   const params = message.kind === 'response' ? undefined : message.params;
   const build = (judged: JsonObject) => send({ ...call, message: rewrite(judged) });
-  // Built before the judgement, so that a message that cannot be written is refused first.
+  // Built before the judgement, so that a message that cannot be built is refused without a
+  // judgement.
   const asJudged = build(parts.args);
   const headers = judgedHeaders(exchange.req.rawHeaders, binding.headers);
   return {

@@ -10,16 +10,16 @@ const separator = /\/|%2F|%5C/;
 // Servers that strip `;…` may do so before or after decoding.
 const encodedSemicolon = /%3B/;
 const encodedTwice = /%25[0-9a-f]{2}/i;
-// Characters that Windows code pages map to a slash or backslash ("best fit") and NFKC does not.
+// Characters that Windows code pages map to a slash or backslash ("best fit"), but NFKC does not.
 const bestFit = /[\u2044\u2215\u29f8\u2216\u29f5\u29f9\u00a5\u20a9]/;
 const separatorLike = /[/\\;%\p{Cc}]/u;
 
 /**
- * The path of a call on a host without bindings, which becomes the resource and is sent in this
- * form: escapes of unreserved characters are decoded, other escapes are in upper case (RFC 3986,
- * section 6.2.2). Refuses paths that an upstream might resolve differently: with dot or empty
- * segments however encoded, backslashes, `%3B`, control characters, escapes that are not UTF-8, or
- * characters that normalise to a separator.
+ * Returns the path of a call to a host without bindings in the form that is used as the resource
+ * and sent upstream: escapes of unreserved characters are decoded, other escapes are in upper case
+ * (RFC 3986, section 6.2.2). Refuses paths that an upstream might resolve differently: with dot
+ * segments or empty segments in any encoding, backslashes, `%3B`, control characters, escapes that
+ * are not UTF-8, or characters that normalise to a separator.
  */
 export function canonicalPath(path: string): string {
   if (!sentForm.test(path)) throw refused();

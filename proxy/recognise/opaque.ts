@@ -10,9 +10,9 @@ import { canonicalPath, opaqueQuery } from './opaque-path.ts';
 import { announcesBody } from './read-body.ts';
 
 /**
- * A call on a host without bindings: `http.<method>.<host>` on its path. The body is opaque and
- * streamed. The scheme, the query and a port other than the scheme's own are arguments, so that
- * policies see them and an approval covers only these values.
+ * Recognises a call to a host without bindings. The tool is `http.<method>.<host>`, the resource is
+ * the path. The body is opaque and streamed. The scheme, the query and a port other than the
+ * scheme's own are arguments, so that policies see them and an approval covers only these values.
  */
 export function recogniseOpaque(exchange: Exchange): RecognisedAction {
   refuseOverrides(exchange.req);
@@ -48,13 +48,19 @@ export function recogniseOpaque(exchange: Exchange): RecognisedAction {
   };
 }
 
-/** Only the query can change, because the agent's connection determines scheme, host and port. */
+/**
+ * Adds the query to a path. Only the query can change, because the agent's connection determines
+ * scheme, host and port.
+ */
 function withQuery(path: string, { query = '' }: JsonObject): string {
   if (typeof query !== 'string') throw new GatewayError('args.schema_invalid');
   return query === '' ? path : `${path}?${opaqueQuery(query)}`;
 }
 
-/** A request to a passthrough host: streamed and recorded, but not judged by its arguments. */
+/**
+ * Recognises a request to a passthrough host, which is streamed and recorded, but not judged by its
+ * arguments.
+ */
 export function recognisePassthrough(exchange: Exchange, binding: Binding): RecognisedPass {
   if (!exchange.target.startsWith('/')) throw new GatewayError('proxy.path_refused');
   return {

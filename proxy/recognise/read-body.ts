@@ -56,7 +56,10 @@ function collect(
   });
 }
 
-/** Refuses a body if the binding has none. An empty body is accepted, however it is framed. */
+/**
+ * Refuses a body that is not empty, for a binding without a body. An empty body may have any
+ * framing.
+ */
 export function requireNoBody(req: IncomingMessage): Buffer | Promise<Buffer> {
   return announcesBody(req) ? readNothing(req) : nothing;
 }

@@ -38,7 +38,7 @@ export function decisionRecord(
     readonly verdict: Verdict;
     readonly facts: CallFacts;
     readonly approvalId?: number | undefined;
-    /** Names the run that counts the call for budgets. */
+    /** Identifies the run that counts the call for budgets. */
     readonly usageRun: string;
     /** How much of the arguments the tenant keeps. */
     readonly setting?: ArgumentsSetting | undefined;
@@ -196,8 +196,8 @@ export function recordedTool(tool: string): string {
 }
 
 /**
- * Makes any text of an agent acceptable to the ledger, because an event that the ledger refuses
- * would block all later events.
+ * Converts any text from an agent to a text that the ledger accepts, because an event that the
+ * ledger refuses would block all later events.
  */
 function recordable(text: string, charsMax: number): string {
   const plain = recordableText(text.slice(0, charsMax));

@@ -9,16 +9,16 @@ const otherReasons = 'other';
 
 /** Denials that have no event of their own. */
 export interface DenialSummary {
-  /** Time of the first of these denials, milliseconds of the epoch. */
+  /** Time of the first of these denials, in milliseconds since the epoch. */
   readonly sinceMs: number;
   readonly total: number;
   readonly counts: ReadonlyMap<string, number>;
 }
 
 interface DenialThrottleOptions {
-  /** Denials per second that are recorded one by one. */
+  /** Maximum number of denials per second that are recorded one by one. */
   readonly perSecond: number;
-  /** Denials that are recorded one by one in a burst. */
+  /** Maximum number of denials in a burst that are recorded one by one. */
   readonly burst: number;
   readonly clock: Clock;
   /** Records a summary. If it rejects, the counts are part of the next summary. */
@@ -26,9 +26,9 @@ interface DenialThrottleOptions {
 }
 
 /**
- * A token bucket for the records of denied calls. Denials beyond it are counted by reason, and a
- * summary reports the counts every second. Only denied calls consume tokens, so a summary never
- * replaces the record of an allowed call.
+ * A token bucket for the records of denied calls. Denials for which no token is left are counted by
+ * reason, and a summary reports the counts every second. Only denied calls consume tokens, so a
+ * summary never replaces the record of an allowed call.
  */
 export class DenialThrottle {
   readonly #options: DenialThrottleOptions;
@@ -113,5 +113,5 @@ export function orThrottled(
   return throttled(error.code);
 }
 
-/** The bucket gains at least one token per second. */
+/** The value of Retry-After: within this time, the bucket gains at least one token. */
 export const throttledRetrySeconds = 1;

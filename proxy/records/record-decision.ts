@@ -16,7 +16,7 @@ interface RecordDeps extends DecisionSink {
   readonly spool: Pick<Spool, 'append'>;
   readonly metrics: DecisionMetrics;
   readonly replica: Pick<Replica, 'tenant'>;
-  /** Names the run that counts calls for budgets. */
+  /** Identifies the run that counts calls for budgets. */
   readonly usage: { readonly run: string };
 }
 
@@ -65,7 +65,9 @@ export async function recordPass(reasonCode: string, context: RecordContext): Pr
   return reportRecorded(record, { enforced: true, approvalId: undefined }, context);
 }
 
-/** Reports a decision on disk to metrics, trace and log; returns the id of its event. */
+/**
+ * Reports a recorded decision to metrics, trace and log; returns the id of the decision's event.
+ */
 function reportRecorded(
   record: SpoolRecord,
   { enforced, approvalId }: { readonly enforced: boolean; readonly approvalId: number | undefined },
@@ -96,8 +98,8 @@ interface RefusedContext extends Pick<RecordContext, 'deps' | 'trace' | 'facts'>
 }
 
 /**
- * Resolves with the event's id, or undefined if recording failed; the call is refused in both
- * cases.
+ * Records a refusal. Resolves with the event's id, or undefined if recording failed; the call is
+ * refused in both cases.
  */
 export async function recordRefusal(
   reasonCode: string,
@@ -117,7 +119,7 @@ export async function recordRefusal(
   return evidenceId;
 }
 
-/** Metrics and trace of a denial that has no record of its own. */
+/** Reports a denial without a record of its own to metrics and trace. */
 export function reportThrottled({ deps, trace }: Pick<RecordContext, 'deps' | 'trace'>): void {
   const denial = { decision: 'deny', reasonCode: 'rate_limited.denials' };
   deps.metrics.decided(denial.decision, denial.reasonCode);
@@ -138,7 +140,9 @@ async function appendRefusal(
   }
 }
 
-/** Names for the log, from the record because its tool name has a bounded length. */
+/**
+ * Returns the names for the log. The tool name comes from the record, where its length is bounded.
+ */
 function namesOf({ event }: SpoolRecord, { host, method }: CallFacts) {
   return { tool: event.tool, resource: event.resource, host, method };
 }

@@ -15,7 +15,7 @@ interface Life {
 }
 
 /**
- * Records the start of this run, and its end if the sidecar shuts down in order. Two starts without
+ * Records the start of this run, and its end if the sidecar shuts down cleanly. Two starts without
  * an end between them show that the earlier process died and interrupted the permitted calls that
  * have no outcome.
  */

@@ -21,7 +21,7 @@ interface ReaderOptions {
 }
 
 /**
- * Keeps the store up to date with a tenant's sections on the bus, also when the bus or the control
+ * Keeps the store up to date with a tenant's sections on the bus, even if the bus or the control
  * plane restarts.
  */
 export class BusReader {
@@ -67,7 +67,7 @@ export class BusReader {
     bus.notify(tenantTopic(tenantId, leaseTopic), sidecarId).catch(() => {});
   }
 
-  /** Runs one load at a time; a gap during a load causes another one. */
+  /** Runs one load at a time; a gap during a load causes another load. */
   async #load(): Promise<void> {
     if (this.#loading !== undefined) {
       this.#loadAgain = true;

@@ -4,7 +4,10 @@ import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import { compileGlob } from '../../shared/glob/glob.ts';
 import { globsCertainlyIntersect } from '../../shared/glob/glob-intersection.ts';
 
-/** Takes about 2 ms; the intersection of globs is computed again for each message. */
+/**
+ * Budget for one intersection of globs, about 2 ms. The intersection is computed again for each
+ * message.
+ */
 const stepsPerCall = 200_000;
 
 interface Held {
@@ -35,7 +38,7 @@ interface CredentialsOptions {
 
 /**
  * The credentials of this sidecar's agent, in memory only. When the snapshot names another version,
- * they are fetched again and are unusable until then.
+ * the credentials are unusable until they have been fetched again.
  */
 export class Credentials {
   readonly #options: CredentialsOptions;
@@ -62,8 +65,8 @@ export class Credentials {
   }
 
   /**
-   * Fetches if the snapshot names another version. Never rejects: bound calls are refused until a
-   * fetch succeeds.
+   * Fetches the credentials if the snapshot names another version. Never rejects: bound calls are
+   * refused until a fetch succeeds.
    */
   refresh(): Promise<void> {
     if (this.isCurrent) return Promise.resolve();
@@ -89,7 +92,7 @@ export class Credentials {
   }
 
   /**
-   * The credential for a call on a bound host, if there is one. Returns at once if the held
+   * The credential for a call to a bound host, if there is one. Returns at once if the held
    * credentials are current; otherwise a promise, which rejects with `credential.unavailable` if
    * they cannot be fetched.
    */
@@ -163,7 +166,7 @@ function prepare({ secret, ...credential }: HeldCredential): Held {
   const globs = credential.bind.tools.map((glob) => compileGlob(glob, 'tool'));
   return {
     credential,
-    // Not from the pool of small buffers, whose memory other buffers share.
+    // Does not use Node's pool for small buffers, because other buffers share the pool's memory.
     secret: Buffer.alloc(Buffer.byteLength(secret), secret),
     hosts: new Set(credential.bind.hosts),
     matchesTool: (tool) => globs.some((matches) => matches(tool)),

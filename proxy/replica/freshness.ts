@@ -23,8 +23,8 @@ interface Proof {
 
 /**
  * Measures the age of the held state on the monotonic clock. A heartbeat that names exactly the
- * held sections proves that they were current when it was signed, so delaying or repeating
- * heartbeats does not make a replica look younger.
+ * held sections proves that these sections were current when the heartbeat was signed, so delaying
+ * or repeating heartbeats does not make a replica look younger.
  */
 export class FreshnessGauge {
   readonly #clock: Clock;
@@ -66,9 +66,9 @@ export class FreshnessGauge {
   }
 
   /**
-   * The time of the publisher's clock, which also set the expiry of passports, grants and kill
-   * switches, so that a step of this machine's clock changes none of them. Until the first
-   * heartbeat, this machine's clock is used.
+   * The current time of the publisher's clock. This clock also set the expiry of passports, grants
+   * and kill switches, so a step of this machine's clock does not change when they expire. Until
+   * the first heartbeat, this machine's clock is used.
    */
   now(): number {
     if (this.#told === undefined) return this.#clock.now();

@@ -30,7 +30,7 @@ export class HeldApprovals {
   }
 
   /**
-   * The human decision on the action of this digest: a usable grant, otherwise a pending request,
+   * The human decision on the action with this digest: a usable grant, otherwise a pending request,
    * otherwise a denial if that was the last decision. Ignores used and expired grants, and grants
    * by deciders who do not satisfy `terms`. Standing grants: see `standingFor`.
    */

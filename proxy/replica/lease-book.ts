@@ -22,9 +22,9 @@ interface Lease {
 }
 
 /**
- * The lease for calls without a passport of their own. Each number of a lease is used once: a lease
- * from before this process is never used, because an earlier process may have used it, and a
- * replaced lease is never used again.
+ * The lease for calls without a passport of their own. Each use of a lease has a number, which is
+ * used only once. Therefore, a lease that existed before this process is never used, because an
+ * earlier process may have used it, and a replaced lease is never used again.
  */
 export class LeaseBook {
   readonly #owner: Owner;
@@ -39,7 +39,8 @@ export class LeaseBook {
   }
 
   /**
-   * Closes a lease from before this process. Returns the problem if the token is not a valid lease.
+   * Closes a lease that existed before this process. Returns the problem if the token is not a
+   * valid lease.
    */
   found(token: string, keys: VerificationKeys): string | undefined {
     const claims = this.#read(token, keys);

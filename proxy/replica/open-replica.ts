@@ -27,7 +27,8 @@ interface ReplicaOptions extends StoreOptions {
 
 /**
  * Opens the replica: loads the snapshot on disk, then the sections on the bus, then follows
- * changes. Resolves even if neither is available; all calls are denied until one of them is.
+ * changes. Resolves even if neither the snapshot nor the bus is available; until one of them is
+ * available, all calls are denied.
  */
 export async function openReplica(options: ReplicaOptions): Promise<Replica> {
   const { snapshotFile: path, log } = options;
@@ -207,7 +208,8 @@ class LocalReplica implements Replica {
 
   onChange(section: SectionName, listener: () => void): () => void {
     const listeners = this.#listeners.get(section) ?? new Set();
-    // A new function for each call, so that a listener that is added twice can be removed once.
+    // Wraps each listener in a new function, so that a listener that is added twice can be removed
+    // once.
     const entry = () => listener();
     this.#listeners.set(section, listeners.add(entry));
     return () => listeners.delete(entry);
@@ -215,8 +217,8 @@ class LocalReplica implements Replica {
 
   #taken(name: string): void {
     const nowMs = this.#options.clock.monotonic();
-    // Every change of a section is saved at once, but only some heartbeats, which arrive every
-    // second.
+    // Saves every change of a section at once. Heartbeats arrive every second, so only some of them
+    // are saved.
     if (name !== heartbeatSection || nowMs - this.#savedAtMs >= heartbeatKeptEveryMs) {
       this.#savedAtMs = nowMs;
       this.#file?.save(() => this.#store.snapshot());
@@ -239,8 +241,8 @@ class LocalReplica implements Replica {
   }
 
   /**
-   * Whether a stale replica denies calls: the tenant, a kill switch or a policy sets an enforcing
-   * mode.
+   * True if a stale replica denies calls, because the tenant, a kill switch or a policy sets an
+   * enforcing mode.
    */
   #deniesWhenStale(): boolean {
     const nowMs = this.clock.now();

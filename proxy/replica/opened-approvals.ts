@@ -16,9 +16,9 @@ interface Standing extends Opened {
 const keptMax = 1_000;
 
 /**
- * The approval requests that this sidecar opened and that have not arrived over the bus yet,
- * because the agent may ask for the status immediately. Once the replica holds a request, only the
- * replica's status counts.
+ * The approval requests that this sidecar opened and that have not arrived over the bus yet. They
+ * are kept because the agent may ask for their status immediately. Once the replica holds a
+ * request, only the replica's status counts.
  */
 export class OpenedApprovals {
   readonly #replica: Replica;

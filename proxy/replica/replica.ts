@@ -55,19 +55,20 @@ export interface Replica {
 
   /** The next single-use passport of the lease; undefined if none is available. */
   nextUse(): SignedPassport | undefined;
-  /** Whether there is a lease to take passports from. */
+  /** True if the lease can supply a passport. */
   readonly hasLease: boolean;
   /** The remaining uses and time of the lease. */
   leaseLeft(): LeaseLeft;
   /** True if this jti, or the whole sidecar, was revoked. */
   isRevoked(jti: string): boolean;
   /**
-   * Why every call of this agent is refused here: the agent was disabled, or this sidecar revoked.
+   * The reason why this sidecar refuses every call by this agent (the agent was disabled, or the
+   * sidecar revoked); otherwise undefined.
    */
   revocationOf(agentId: string): Revocation | undefined;
   /**
-   * The human decision on the action of this digest, if one is still valid. If `terms` are given, a
-   * grant is valid only if its deciders satisfy them.
+   * The human decision on the action with this digest, if a decision is still valid. If `terms` are
+   * given, a grant is valid only if its deciders satisfy them.
    */
   approvalFor(actionDigest: string, terms?: AskedDeciders): DeliveredApproval | undefined;
   /**
@@ -92,7 +93,9 @@ export interface Replica {
    * Calls `listener` whenever a section or heartbeat was refused because no trusted key signed it.
    */
   onUnknownSigner(listener: () => void): void;
-  /** Calls `listener` after each change of a section; returns a function that stops this. */
+  /**
+   * Calls `listener` after each change of a section; returns a function that removes the listener.
+   */
   onChange(section: SectionName, listener: () => void): () => void;
   close(): Promise<void>;
 }

@@ -7,7 +7,10 @@ import {
 } from '../../shared/crypto/signing-key.ts';
 import { followSuccession } from '../../shared/sync/key-succession.ts';
 
-/** A minimum interval, because anybody on the bus can publish a section with an unknown key. */
+/**
+ * Minimum interval between requests to the control plane, because anybody on the bus can publish a
+ * section with an unknown key.
+ */
 const askAgainMs = 2_000;
 
 interface SectionKeysOptions {
@@ -42,7 +45,7 @@ export class SectionKeys {
     this.#keys = verificationKeys(options.pinned);
   }
 
-  /** Called with the id of the key with which the control plane signs now. */
+  /** Called with the id of the key with which the control plane currently signs. */
   noteActive(kid: string): void {
     if (!this.#keys.has(kid) || this.#keys.size > 1) this.follow();
   }

@@ -48,7 +48,7 @@ export class SectionStore {
   readonly #compiler = new PolicyCompiler();
   readonly #reported = new Set<string>();
   #state: HeldState = {};
-  /** True after a change of keys: the next lease may be from before this process. */
+  /** True after a change of keys: the next lease may have existed before this process. */
   #isOwnUnseen = false;
   #heartbeat: string | undefined;
   #lease: { readonly token: string; readonly origin: Origin } | undefined;
@@ -92,8 +92,8 @@ export class SectionStore {
   }
 
   /**
-   * Trusts only these keys from now on. Versions are reset, too, because the holder of a former key
-   * may have used high ones. All sections are received again.
+   * Trusts only these keys from now on. Resets the versions, too, because the holder of a former
+   * key may have used high versions. All sections are received again.
    */
   trust(keys: VerificationKeys): void {
     this.#sectionKeys = keys;
@@ -172,8 +172,8 @@ export class SectionStore {
   }
 
   /**
-   * Logs each kind of refusal once until a section is accepted, so that an attacker cannot fill the
-   * log.
+   * Logs each kind of refusal only once until the next section is accepted, so that an attacker
+   * cannot fill the log.
    */
   #refuse(name: string, problem: string, detail: string): false {
     this.#refused += 1;

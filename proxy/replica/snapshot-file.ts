@@ -17,7 +17,9 @@ const schema = z.object({
 export interface SnapshotFile {
   /** The snapshot of an earlier run; undefined if there is no readable one. */
   read(): Promise<Snapshot | undefined>;
-  /** Writes the latest snapshot soon. A failure is logged, and the previous file remains. */
+  /**
+   * Schedules a write of the latest snapshot. A failure is logged, and the previous file remains.
+   */
   save(take: () => Snapshot): void;
   /** Resolves when all saved snapshots are written. */
   flush(): Promise<void>;

@@ -16,11 +16,11 @@ interface CounterOptions {
 const patienceMs = 2_000;
 
 /**
- * Counts the agent's usage of each tool that a budget refers to. Counts calls that this run
- * permitted exactly; for all other usage, the control plane's last report counts.
+ * Counts the agent's usage of each tool that a budget refers to. The count is exact for calls that
+ * this run permitted. All other usage is as in the control plane's last report.
  */
 export class UsageCounter {
-  /** Names this run's counts in the ledger. */
+  /** Identifies this run's counts in the ledger. */
   readonly run: string;
   readonly #options: CounterOptions;
   readonly #book = new UsageBook();
@@ -71,7 +71,7 @@ export class UsageCounter {
     this.triedOnce();
   }
 
-  /** From now on, calls do not wait for a first response. */
+  /** Records that the first request was made: later calls do not wait for it. */
   triedOnce(): void {
     this.#isTried = true;
     this.#tried.resolve();
@@ -89,8 +89,8 @@ export class UsageCounter {
   }
 
   /**
-   * Resolves after the first request to the control plane, or after `patienceMs`; undefined if it
-   * was already made.
+   * Resolves after the first request to the control plane, or after `patienceMs`; undefined if that
+   * request was already made.
    */
   firstTry(): Promise<void> | undefined {
     if (this.#isTried) return undefined;

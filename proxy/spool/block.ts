@@ -23,7 +23,7 @@ export interface Line {
 }
 
 const hashLength = 64;
-/** Bytes of a record besides its text: the hash, the space after it, and the line feed. */
+/** Bytes of a record in addition to its text: the hash, the space after it, and the line feed. */
 export const linkBytes = hashLength + 2;
 const lineFeed = 0x0a;
 const blank = 0x20;

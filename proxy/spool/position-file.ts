@@ -9,8 +9,8 @@ import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 const fileName = 'acked.json';
 
 /**
- * The ledger's acknowledgement, with the id of its sidecar because a folder may outlive an
- * enrolment.
+ * The ledger's acknowledgement, with the id of the sidecar that received it, because a folder may
+ * outlive an enrolment.
  */
 export interface KeptAcknowledgement extends LedgerAcknowledgement {
   readonly sidecar: string;
@@ -38,16 +38,16 @@ const form = z.object({
 type Stored = Omit<z.output<typeof form>, 'check'>;
 
 /**
- * The position up to which all records are sealed, from an earlier process. Undefined if there is
- * no readable one; some records are then uploaded again, and none is lost.
+ * Loads the position up to which all records are sealed, as an earlier process stored it. Undefined
+ * if there is no readable position; some records are then uploaded again, and none is lost.
  */
 export function loadPosition(folder: string, log: Log): StoredPosition | undefined {
   try {
     const stored: unknown = JSON.parse(fs.readFileSync(join(folder, fileName), 'utf8'));
     const parsed = form.safeParse(stored);
     if (parsed.success && checkOf(parsed.data) === parsed.data.check) {
-      // Drops other members, because the position is signed and sent as it is, and the control
-      // plane refuses others.
+      // Drops other members, because the position is signed and sent unchanged, and the control
+      // plane refuses unknown members.
       const { record, hash, ledger } = parsed.data;
       return { position: { record, hash }, ledger };
     }
@@ -60,7 +60,9 @@ export function loadPosition(folder: string, log: Log): StoredPosition | undefin
   return undefined;
 }
 
-/** A checksum that detects a file of which only a part was written before a loss of power. */
+/**
+ * Computes a checksum, which detects a file that was written only partially before a loss of power.
+ */
 function checkOf({ record, hash, ledger }: Stored): string {
   if (ledger === undefined) return sha256(`${record}:${hash}`);
   const { sidecar, position, tree_root, jws } = ledger;

@@ -17,7 +17,7 @@ export interface PendingRecords {
   readonly last: SpoolPosition;
 }
 
-/** The start of the first record not acknowledged; an empty segment means unknown. */
+/** The start of the first unacknowledged record; unknown if `segment` is empty. */
 export interface Cursor extends SegmentPlace {
   readonly segment: string;
 }

@@ -48,8 +48,8 @@ export function recover({
 }
 
 /**
- * The later of two positions. Records before the first segment are sealed, because segments are
- * removed only then.
+ * The later of two positions. Records before the first segment are sealed, because a segment is
+ * removed only after its records were sealed.
  */
 function later(
   one: SpoolPosition | undefined,

@@ -11,7 +11,7 @@ export function openSegment(
   return fd;
 }
 
-/** Without this sync, a loss of power may remove a new file with all its records. */
+/** Syncs a folder. Without this, a loss of power may remove a new file with all its records. */
 function syncFolder(folder: string): void {
   const fd = fs.openSync(folder, 'r');
   try {
@@ -33,7 +33,10 @@ export function writeWhole(fd: number, bytes: Buffer, position: number): void {
   }
 }
 
-/** If truncating fails, the next record overwrites the bytes; until then, the reader skips them. */
+/**
+ * Truncates a file. If this fails, the next record overwrites the surplus bytes; until then, the
+ * reader skips them.
+ */
 export function truncate(fd: number, bytes: number): void {
   try {
     fs.ftruncateSync(fd, bytes);

@@ -53,7 +53,8 @@ interface SegmentPart {
 }
 
 /**
- * Complete records of a segment, in order, from a place on; an incomplete last record is left out.
+ * Reads the complete records of a segment, in order, beginning at `from`. Skips an incomplete last
+ * record.
  */
 export function readSegment(
   folder: string,

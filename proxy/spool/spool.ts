@@ -28,11 +28,11 @@ export interface SpoolOptions {
   readonly folder: string;
   readonly log: Log;
   /**
-   * Whether records must survive a loss of power: they then count as written once the disk has
-   * them.
+   * True if records must survive a loss of power. A record then counts as written only when the
+   * disk has stored it.
    */
   readonly fsync: boolean;
-  /** Maximum bytes that wait for upload; beyond it, records are refused. */
+  /** Maximum number of bytes that wait for upload; beyond this number, records are refused. */
   readonly bytesMax?: number;
   readonly segmentBytesMax?: number;
   /** How much of the newest records is kept in memory for the next upload. */
@@ -87,7 +87,10 @@ export class Spool {
     this.#fd = openSegment(options, this.#segment.name);
   }
 
-  /** Opens the spool, and drops a last line that is incomplete because the process died. */
+  /**
+   * Opens the spool. Drops an incomplete last line, which a process leaves if it dies while
+   * writing.
+   */
   static open(options: SpoolOptions): Spool {
     fs.mkdirSync(options.folder, { recursive: true, mode: 0o700 });
     const full = {
@@ -265,7 +268,8 @@ export class Spool {
   }
 
   /**
-   * Creating a file costs milliseconds, so a short segment stays in use even if it is acknowledged.
+   * False for a short, undamaged segment. It stays in use even if all its records are acknowledged,
+   * because creating a file costs milliseconds.
    */
   get #isWorthRemoving(): boolean {
     const { bytesMax, segmentBytesMax } = this.#options;

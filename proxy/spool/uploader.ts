@@ -70,8 +70,8 @@ export class Uploader {
   }
 
   /**
-   * Tries to upload the remaining records, then stops. Records that cannot be sent now stay in the
-   * spool.
+   * Tries to upload the remaining records, then stops. Records that cannot be sent in time stay in
+   * the spool.
    */
   async close(): Promise<void> {
     this.#stop.abort();

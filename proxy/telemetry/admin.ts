@@ -19,7 +19,10 @@ export interface Admin {
   close(): Promise<void>;
 }
 
-/** The admin port: `/healthz` (alive), `/readyz` (fresh snapshot), `/metrics` and `/ca.crt`; GET only. */
+/**
+ * Serves the admin port: `/healthz` (alive), `/readyz` (fresh snapshot), `/metrics` and `/ca.crt`;
+ * GET only.
+ */
 export async function createAdmin(options: AdminOptions): Promise<Admin> {
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 }, (req, res) => {
     answer(req, options).then(

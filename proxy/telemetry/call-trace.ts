@@ -20,9 +20,9 @@ const mcpVersionForm = /^\d{4}-\d\d-\d\d$/;
 
 /**
  * Begins the server span of a call, a child of the agent's span if the request names one. Names and
- * values follow the HTTP and MCP semantic conventions (1.41), except values that may contain
- * secrets or that the agent can choose: no path or query (a binding's template instead), no session
- * id, no text ids.
+ * values follow the HTTP and MCP semantic conventions (1.41), but omit values that may contain
+ * secrets or that the agent can choose: path and query (a binding's template is used instead),
+ * session ids and text ids.
  */
 export function beginCallTrace(tracer: Tracer, exchange: Exchange): CallTrace {
   const parent = propagator.extract(ROOT_CONTEXT, exchange.req.headers, {

@@ -7,7 +7,7 @@ export interface DecisionLine {
   /** False if the tenant's mode only observes, so the call was performed anyway. */
   readonly enforced?: boolean | undefined;
   readonly tool?: string | undefined;
-  /** Never in the log, because a resource may contain a secret. */
+  /** Never logged, because a resource may contain a secret. */
   readonly resource?: string | undefined;
   readonly host?: string | undefined;
   readonly method?: string | undefined;

@@ -30,8 +30,8 @@ export interface DecisionMetrics {
 }
 
 /**
- * Metrics of decisions. Labels are bounded: reason codes of policies count as `policy`, and no
- * label contains paths or arguments.
+ * Registers the metrics of decisions. Labels are bounded: reason codes of policies count as
+ * `policy`, and no label contains paths or arguments.
  */
 export function createDecisionMetrics(
   registry: Registry,

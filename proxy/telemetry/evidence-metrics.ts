@@ -12,7 +12,7 @@ interface Evidence {
   readonly clock: Clock;
 }
 
-/** Metrics of the evidence that waits for upload on this disk: its amount and age. */
+/** Registers the metrics of the evidence that waits for upload on this disk: its amount and age. */
 export function createEvidenceMetrics(registry: Registry, evidence: Evidence): void {
   const { spool, uploader, disk, bytesMax, clock } = evidence;
   gauge(
@@ -59,7 +59,10 @@ export function createEvidenceMetrics(registry: Registry, evidence: Evidence): v
   );
 }
 
-/** NaN if the folder is unreadable, so that the other metrics are still reported. */
+/**
+ * Returns the size of all segments; NaN if the folder is unreadable, so that the other metrics are
+ * still reported.
+ */
 function bytesIn(folder: string): number {
   try {
     return segmentsIn(folder).reduce((sum, { bytes }) => sum + bytes, 0);

@@ -21,8 +21,8 @@ interface ReadinessParts {
 }
 
 /**
- * Whether calls can be allowed now. A revocation is checked first, because it also removes the
- * passports.
+ * Reports whether calls can be allowed at the moment. Checks for a revocation first, because a
+ * revocation also removes the passports.
  */
 export async function readiness(
   { replica, stopping, identity }: ReadinessParts,

@@ -18,7 +18,9 @@ interface ReportsOptions {
   readonly spool: Pick<Spool, 'depth' | 'written'>;
   readonly metrics: Pick<DecisionMetrics, 'last'>;
   readonly controlPlane: Pick<ControlPlane, 'report'>;
-  /** Called with the id of the key that signs sections now, as the control plane reports it. */
+  /**
+   * Called with the id of the key that currently signs sections, as the control plane reports it.
+   */
   readonly onSectionKey: (kid: string) => void;
   readonly version: string;
   readonly log: Log;

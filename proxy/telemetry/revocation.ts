@@ -4,8 +4,8 @@ import type { Identity } from '../base/identity.ts';
 import type { Replica, Revocation } from '../replica/replica.ts';
 
 /**
- * Why every call of this agent is refused, as far as the replica knows; the replica may be
- * incomplete.
+ * The reason why every call by this agent is refused; undefined if there is none, or if the replica
+ * has no complete snapshot yet.
  */
 export function knownRevocation(
   replica: Pick<Replica, 'revocationOf'>,
@@ -19,7 +19,7 @@ export function knownRevocation(
   }
 }
 
-/** For the operator: what was revoked, and how calls become possible again. */
+/** Explains to the operator what was revoked, and how calls become possible again. */
 export function explainRevocation(
   cause: Revocation,
   { agentId, sidecarId }: Pick<Identity, 'agentId' | 'sidecarId'>,

@@ -15,7 +15,7 @@ interface State {
   readonly version: string;
 }
 
-/** Metrics of the replica that decisions use, and of its age. */
+/** Registers the metrics of the replica that decisions use, and of the replica's age. */
 export function createStateMetrics(registry: Registry, state: State): void {
   replicaMetrics(registry, state);
   leaseMetrics(registry, state.replica);

@@ -13,11 +13,11 @@ export interface TrafficMetrics {
 }
 
 /**
- * Metrics of the traffic through the sidecar: `sallyport_upstream_requests_total{outcome}`
- * (`answered`, or the code of the failure), `sallyport_upstream_seconds`,
- * `sallyport_response_bytes_total`, `sallyport_connections`, `sallyport_leaves_minted_total`,
- * `sallyport_authority_not_after_seconds` (restart the sidecar before this time), and the process
- * metrics under their usual names.
+ * Registers the metrics of the traffic through the sidecar:
+ * `sallyport_upstream_requests_total{outcome}` (`answered`, or the code of the failure),
+ * `sallyport_upstream_seconds`, `sallyport_response_bytes_total`, `sallyport_connections`,
+ * `sallyport_leaves_minted_total`, `sallyport_authority_not_after_seconds` (restart the sidecar
+ * before this time), and the process metrics under their usual names.
  */
 export function createTrafficMetrics(
   registry: Registry,

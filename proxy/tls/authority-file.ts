@@ -26,7 +26,8 @@ interface StoredAuthority {
 
 const dayMs = 86_400_000;
 const lifetimeMs = 730 * dayMs;
-// Certificates are backdated, because clocks differ and clients reject one that is not valid yet.
+// Certificates are backdated, because clocks differ and clients reject a certificate that is not
+// valid yet.
 const backdatedMs = 2 * dayMs;
 const renewedBeforeMs = 90 * dayMs;
 
@@ -40,8 +41,8 @@ interface AuthorityOptions {
 /**
  * Reads the authority from `<dataDir>/ca/authority.pem`. Creates a new one if the file is missing,
  * or its certificate expires soon, is not valid yet, or permits other hosts than `permitted`. Key
- * and certificate share one file that is created atomically, so that two processes starting at once
- * use the same authority.
+ * and certificate share one file that is created atomically, so that two processes that start at
+ * the same time use the same authority.
  */
 export function openAuthority(options: AuthorityOptions): StoredAuthority {
   const { dataDir, clock, permitted } = options;
@@ -144,8 +145,8 @@ function create(
 }
 
 /**
- * The local authority and those that this process trusts, as one PEM file, because most clients
- * replace their own list with the given file (`SSL_CERT_FILE`, `REQUESTS_CA_BUNDLE`, …).
+ * The local authority and the authorities that this process trusts, as one PEM file, because most
+ * clients replace their own list with the given file (`SSL_CERT_FILE`, `REQUESTS_CA_BUNDLE`, …).
  */
 export function trustBundle(certPem: string): string {
   return [certPem, ...getCACertificates('default')].map((pem) => `${pem.trim()}\n`).join('');

@@ -20,15 +20,20 @@ export interface Leaf {
 export interface Authority {
   readonly certPem: string;
   /**
-   * When the authority expires; a sidecar that starts less than 90 days before creates a new one.
+   * When the authority expires; a sidecar that starts less than 90 days before this time creates a
+   * new authority.
    */
   readonly notAfterMs: number;
   /**
-   * Why no leaf is minted for a host now: the name constraints exclude the host, or too many new
-   * hosts arrived at once. Checked before the CONNECT is answered.
+   * The reason why a leaf cannot be minted for a host at the moment (the name constraints exclude
+   * the host, or too many new hosts arrived at once); otherwise undefined. Checked before the
+   * CONNECT is answered.
    */
   refusal(host: string): GatewayError | undefined;
-  /** `host` is canonical, as `normaliseHost` makes it. Throws for hosts that are not permitted. */
+  /**
+   * `host` must be in the canonical form of `normaliseHost`. Throws for hosts that are not
+   * permitted.
+   */
   leafFor(host: string): Leaf;
   /** Leaves minted since start. */
   minted(): number;
@@ -39,8 +44,8 @@ const leafLifetimeMs = 24 * hourMs;
 const renewedBeforeMs = 6 * hourMs;
 const backdatedMs = 24 * hourMs;
 const leavesMax = 1000;
-// Limits the leaves that an agent may cause: a burst, then a rate per second (about 2 % of one
-// core).
+// Limits how many leaves an agent can cause to be minted: a burst, then a rate per second (about 2
+// % of one core).
 const newHostsAtOnce = 256;
 const newHostsPerSecond = 64;
 
@@ -87,7 +92,8 @@ export function loadAuthority(options: AuthorityOptions): Authority {
     });
     const cert = leaf + stored.certPem;
     minted++;
-    // Agents are not asked for certificates: an empty list spares parsing the public roots.
+    // Agents do not present certificates, so an empty `ca` list avoids parsing the public root
+    // certificates.
     const context = createSecureContext({ key, cert, ca: [], minVersion: 'TLSv1.2' });
     return { cert, key, notAfterMs, context };
   }

@@ -71,7 +71,7 @@ export function authorityCertificate(
   });
 }
 
-/** Whether an authority's certificate permits exactly these hosts; undefined means all hosts. */
+/** True if an authority's certificate permits exactly these hosts; undefined means all hosts. */
 export function hasConstraints(cert: X509Certificate, permitted?: NameConstraints): boolean {
   const wanted = permitted === undefined ? oid(oids.nameConstraints) : nameConstraints(permitted);
   return cert.raw.includes(der(wanted), 0, 'latin1') === (permitted !== undefined);
@@ -84,7 +84,7 @@ export function leafCertificate(
 ): string {
   return certificate({
     issuer,
-    // An address and an overlong name have no common name: the SAN is enough.
+    // Omits the common name for an address or an overlong name, because the SAN is enough.
     commonName: host.length <= commonNameMax && !isAddress(host) ? host : undefined,
     publicKey,
     validity,
@@ -109,8 +109,8 @@ interface Contents {
 }
 
 /**
- * RFC 5280 section 4.1. node:crypto signs the certificate, because signing with node-forge takes 25
- * ms.
+ * Builds a certificate (RFC 5280 section 4.1). node:crypto signs it, because signing with
+ * node-forge takes 25 ms.
  */
 function certificate({ issuer, commonName, publicKey, validity, extensions }: Contents): string {
   const algorithm = sequence(oid(oids.ecdsaWithSha256));
@@ -172,8 +172,8 @@ function generalName(host: string): Node {
 }
 
 /**
- * RFC 5280 section 4.2.1.10. Constraints restrict only the kinds of names that they mention, so
- * IPv4 or IPv6 is excluded completely if no range of this kind is permitted.
+ * Builds name constraints (RFC 5280 section 4.2.1.10). They restrict only the kinds of names that
+ * they mention, so IPv4 or IPv6 is excluded explicitly if no range of this kind is permitted.
  */
 function nameConstraints({ names, ranges }: NameConstraints): Node {
   const permitted = [

@@ -20,8 +20,8 @@ interface ReaderOptions {
   /** The largest ClientHello that is read, records included. */
   readonly bytesMax: number;
   /**
-   * Whether to skip other records before the hello, which may precede it after a HelloRetryRequest:
-   * early data, a dummy CCS.
+   * True to skip other records before the hello. After a HelloRetryRequest, early data or a dummy
+   * CCS may precede the hello.
    */
   readonly skipsOtherRecords?: boolean;
 }
@@ -40,7 +40,7 @@ export class ClientHelloReader {
   readonly #options: ReaderOptions;
   #unread: Buffer = Buffer.alloc(0);
   #message: Buffer = Buffer.alloc(0);
-  /** Bytes before `#unread`. */
+  /** Number of bytes that were read before `#unread`. */
   #consumed = 0;
 
   constructor(options: ReaderOptions) {
@@ -151,7 +151,7 @@ const encryptedHelloExtensions: ReadonlySet<number> = new Set([
   0xfe0d, 0xfe0c, 0xfe0b, 0xfe0a, 0xfe09, 0xfe08, 0xffce,
 ]);
 
-/** RFC 8446 section 4.1.2; undefined if a length is wrong. */
+/** Parses a ClientHello (RFC 8446 section 4.1.2); undefined if a length is wrong. */
 function parseHello(body: Buffer): ClientHello | undefined {
   const fields = new Fields(body);
   fields.fixed(2 + 32);
@@ -204,7 +204,7 @@ const randomAt = recordHeaderBytes + messageHeaderBytes + 2;
 const serverHelloType = 2;
 
 /**
- * Whether a server's first bytes ask for a second ClientHello, which must be checked as well.
+ * True if a server's first bytes ask for a second ClientHello, which must be checked as well.
  * Undefined if there are too few bytes.
  */
 export function isRetryRequest(bytes: Buffer): boolean | undefined {

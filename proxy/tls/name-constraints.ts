@@ -39,7 +39,9 @@ function name(item: string): string {
   );
 }
 
-/** `host` is canonical, as `normaliseHost` makes it. */
+/**
+ * True if the constraints permit a host. `host` must be in the canonical form of `normaliseHost`.
+ */
 export function permits({ names, addresses }: NameConstraints, host: string): boolean {
   const address = isAddress(host) ? parseAddress(host) : undefined;
   return address === undefined

@@ -25,13 +25,13 @@ const defaultTimeouts: ForwardTimeouts = {
 interface ForwardSettings {
   readonly guard: Guard;
   readonly timeouts?: Partial<ForwardTimeouts> | undefined;
-  /** PEM certificates of authorities to trust besides those that Node trusts. */
+  /** PEM certificates of authorities to trust in addition to those that Node trusts. */
   readonly ca?: readonly string[] | undefined;
 }
 
 const responseHeaderBytesMax = 64 * 1024;
-// Shorter than usual keep-alive times of servers, so that no request is sent on a closing
-// connection.
+// Shorter than the usual keep-alive times of servers, so that no request is sent on a connection
+// that the server closes.
 const keepAliveMs = 4_000;
 
 /** Creates the forwarder: connections are pooled per origin and guarded; redirects are not followed. */

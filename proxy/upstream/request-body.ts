@@ -9,7 +9,7 @@ type ReadyBody = Buffer | Readable | null | 'gone';
 const collectedBytesMax = 64 * 1024;
 
 /**
- * Calls `ready` with the body to send and, if it streams, its length if the agent declared one. The
+ * Calls `ready` with the body to send, and with the declared length of a streamed body, if any. The
  * agent's request is not piped directly, because an upstream that stops reading would close the
  * connection on which the agent waits for the response.
  */

@@ -15,7 +15,7 @@ interface OpeningParts {
 /**
  * Holds back the beginning of a response that a filter reads, so that a refusal can still replace
  * the response. A small response is held until it is complete, an event stream until its first
- * bytes, and any other response until 64 KiB or 100 ms.
+ * bytes, and any other response until 64 KiB have arrived or 100 ms have passed.
  */
 export class AnswerOpening {
   readonly #parts: OpeningParts;

@@ -226,7 +226,10 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     return this.#guarded((filter) => filter.chunk?.(bytes, last) ?? bytes);
   }
 
-  /** A filter that throws has judged nothing, so the response is not forwarded. */
+  /**
+   * Runs the filter. If the filter throws, the response is not forwarded, because it was not
+   * inspected.
+   */
   #guarded(run: (filter: ResponseFilter) => Buffer | 'cut'): Buffer | 'cut' {
     const { filter } = this.#options;
     if (filter === undefined) return nothing;

@@ -5,7 +5,10 @@ import { inboundHeaders } from '../../shared/upstream/headers.ts';
 // RFC 6455 section 1.3.
 const acceptSuffix = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
-/** Why a 101 response does not open the requested WebSocket; undefined if it does. */
+/**
+ * The reason why a 101 response does not open the requested WebSocket; undefined if it opens the
+ * WebSocket.
+ */
 export function handshakeFault(
   asked: IncomingMessage,
   answer: IncomingMessage,

@@ -55,7 +55,7 @@ interface TunnelSettings {
   readonly handshakeMs: number;
   /** Longest pause in an open tunnel. */
   readonly idleMs: number;
-  /** PEM certificates of authorities to trust besides those that Node trusts. */
+  /** PEM certificates of authorities to trust in addition to those that Node trusts. */
   readonly ca?: readonly string[] | undefined;
 }
 
@@ -136,8 +136,8 @@ class WebSocketTunnel {
   }
 
   /**
-   * http-proxy forwards any response, and closes the agent's connection on failure. It may continue
-   * only with a valid handshake; the caller refuses anything else.
+   * Lets http-proxy continue only with a valid handshake, because http-proxy forwards any response,
+   * and closes the agent's connection on failure. The caller refuses anything else.
    */
   #takeHandshake(): void {
     const request = this.#request;
@@ -296,7 +296,7 @@ function asJudged(req: IncomingMessage, outgoing: Outgoing, mayCompress: boolean
     if (value !== undefined && (mayCompress || !isCompression)) headers[name] = value;
   }
   req.url = outgoing.path;
-  // Connection is reset, because other headers that the agent names in it would be dropped.
+  // Overwrites `Connection`, because other headers that the agent lists in it would be dropped.
   req.headers = { ...headers, connection: 'Upgrade', upgrade: 'websocket' };
   return req;
 }
