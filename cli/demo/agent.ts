@@ -1,6 +1,6 @@
-// The demo's agent: a separate program that knows nothing of Sallyport. It executes the tasks of its
-// parent with plain `fetch` and the official MCP client; the proxy and the CA come from the usual
-// environment variables.
+// The demo's agent: a separate program that knows nothing of Sallyport. It executes the tasks that
+// its parent sends, with plain `fetch` and the official MCP client; the proxy and the CA come from
+// the usual environment variables.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 

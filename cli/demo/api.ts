@@ -2,7 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 type Answer = Readonly<Record<string, unknown>>;
 
-/** A client of the API. A failed response throws an error with the response's status and text. */
+/**
+ * Creates a client of the API. For a failed response, the client throws an error with the
+ * response's status and text.
+ */
 export function createApi({
   origin,
   ownerKey,

@@ -4,7 +4,10 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { z } from 'zod';
 import { close, listen } from './upstream-apis.ts';
 
-/** A customer database as an MCP server, built with the official SDK; records the executed calls. */
+/**
+ * Starts a customer database as an MCP server, built with the official SDK. It records the executed
+ * calls.
+ */
 export async function startCrmServer(): Promise<{
   readonly port: number;
   readonly performed: readonly string[];

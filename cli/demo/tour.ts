@@ -4,7 +4,7 @@ import type { DecisionSeen, ExpectedDecision, World } from './world.ts';
 export interface Step {
   readonly title: string;
   run(world: World): Promise<{
-    /** The tool of the decision to check in the ledger. */
+    /** The tool whose decision is checked in the ledger. */
     readonly tool: string;
     readonly result: string;
   }>;

@@ -37,7 +37,7 @@ export interface World {
   /** Revokes the passport, and waits until the sidecar has the revocation. */
   revokePassport(jti: string): Promise<void>;
   /**
-   * The newest decision on a tool since the last call of this method. Waits up to ten seconds for
+   * The newest decision on a tool since this method was last called. Waits up to ten seconds for
    * the expected decision, because one tool call may record several decisions.
    */
   newestDecision(tool: string, expected: ExpectedDecision): Promise<DecisionSeen>;

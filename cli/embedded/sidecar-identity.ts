@@ -22,9 +22,9 @@ const defaultUser = 'demo-user';
 const defaultEnvironment = 'prod';
 
 /**
- * The folder of the sidecar that acts for the tenant, agent, user and environment of the settings.
- * The first identity uses the data directory itself; each further identity has its own subfolder,
- * because a sidecar keeps its enrolled identity.
+ * The folder of the sidecar that acts for the tenant, agent, user and environment that the settings
+ * name. The first identity uses the data directory itself; each further identity has its own
+ * subfolder, because a sidecar keeps its enrolled identity.
  */
 export function sidecarFolder(dataDir: string, env: Environment): string {
   const requested = requestedIdentity(env);

@@ -20,7 +20,7 @@ export interface Embedded {
   readonly ownerKey: string;
   readonly controlPlane: ControlPlane;
   readonly sidecar: Sidecar;
-  /** The reason if the sidecar refuses every call; undefined if it is ready. */
+  /** The reason why the sidecar refuses every call; undefined if it is ready. */
   readonly revocation: string | undefined;
   close(): Promise<void>;
 }
@@ -30,8 +30,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const readFile = (path: string) => fs.readFileSync(path, 'utf8');
 
 /**
- * Starts control plane and sidecar in this process (design 1, "embedded"). State is kept in the
- * data directory: database, keys, evidence spool and the local certificate authority.
+ * Starts control plane and sidecar in this process. State is kept in the data directory: database,
+ * keys, evidence spool and the local certificate authority.
  */
 export async function startEmbedded(
   given: Environment,
@@ -95,9 +95,9 @@ function withDefaults(given: Environment): Environment {
 }
 
 /**
- * Exempts the hosts of the control plane and the sidecar from the proxy. Otherwise `fetch` would
- * send messages between the two through the sidecar, if `NODE_USE_ENV_PROXY` is set in a shell that
- * was set up for an agent.
+ * Exempts the hosts of the control plane and the sidecar from the proxy. Otherwise, in a shell that
+ * was set up for an agent (`NODE_USE_ENV_PROXY`), `fetch` would send messages between the two
+ * through the sidecar.
  */
 function exemptOwnHosts({ SALLYPORT_API_HOST: apiHost }: Environment): void {
   const given = process.env.no_proxy ?? process.env.NO_PROXY;

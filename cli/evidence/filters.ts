@@ -33,7 +33,7 @@ export function filterQuery(options: FilterOptions): Readonly<Record<string, str
   );
 }
 
-/** Filters for people, such as `agent_id 2, type decision`; empty if there are none. */
+/** Formats filters for display, such as `agent_id 2, type decision`; empty if there are none. */
 export function describeFilters(filters: ExportFilters): string {
   return Object.entries(filters)
     .map(([name, value]) => `${name} ${value}`)

@@ -16,7 +16,7 @@ const tailBytes = 4_096;
  */
 const trailBytesMax = 268_435_456;
 
-/** Whether a file is an audit trail, not an export of evidence. */
+/** True if a file is an audit trail and not an export of evidence. */
 export async function isAuditTrail(file: ExportFile): Promise<boolean> {
   const head = Buffer.from(await file.read(0, Math.min(32, file.size)));
   const tail = Buffer.from(await file.read(Math.max(0, file.size - tailBytes), file.size));

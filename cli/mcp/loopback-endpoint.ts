@@ -17,9 +17,9 @@ const undeliveredMax = 1_000;
 const bodyBytesMax = 16 * 1024 ** 2;
 
 /**
- * Serves the server's process as a Streamable HTTP endpoint on loopback, which the sidecar calls. It
- * accepts only the session id that this bridge generated. The bridge sends that id to the sidecar only,
- * so every accepted request went through the sidecar.
+ * Serves the server's process as a Streamable HTTP endpoint on loopback, which the sidecar calls.
+ * The endpoint accepts only the session id that this bridge generated. The bridge sends that id to
+ * the sidecar only, so every accepted request went through the sidecar.
  */
 export class LoopbackEndpoint {
   readonly #server: ServerProcess;

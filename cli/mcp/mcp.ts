@@ -95,7 +95,7 @@ async function writeLine(line: string): Promise<void> {
   await once(process.stdout, 'drain').catch(() => {});
 }
 
-/** Standard output is for the protocol, so warnings go to standard error. */
+/** Prints a warning to standard error, because standard output is for the protocol. */
 function warn(text: string): void {
   process.stderr.write(`sallyport: ${text}\n`);
 }

@@ -59,7 +59,7 @@ export function connectSidecar(settings: z.output<typeof sidecarSettings>): Side
 }
 
 const manifestForm = z.object({
-  /** Present if every call of the agent is denied; the manifest then lists no tools. */
+  /** Present if every call by the agent is denied; the manifest then lists no tools. */
   reason_code: z.string().optional(),
   tools: z.array(
     z.object({

@@ -89,7 +89,7 @@ function isUnwanted(name: string): boolean {
   return isSallyportSetting(name) && !sidecarAddress.includes(name);
 }
 
-/** Whether a variable is a setting of Sallyport, which agents and tools may not read. */
+/** True if a variable is a setting of Sallyport, which agents and tools may not read. */
 export function isSallyportSetting(name: string): boolean {
   return name.startsWith('SALLYPORT_') || secretSettings.includes(name.replace(/_FILE$/, ''));
 }
@@ -117,9 +117,9 @@ function quoted(value: string): string {
 }
 
 /**
- * Writes the CA files into the user's cache folder, named after a hash of their content. The files
- * stay there, because child processes may outlive the command, and concurrent commands do not
- * overwrite each other's files. CAs of `NODE_EXTRA_CA_CERTS` stay trusted.
+ * Writes the CA files into the user's cache folder. Each file is named after a hash of its content,
+ * so that concurrent commands do not overwrite each other's files. The files stay there, because
+ * child processes may outlive the command. CAs of `NODE_EXTRA_CA_CERTS` stay trusted.
  */
 export function writeTrustFiles(
   caPem: string,

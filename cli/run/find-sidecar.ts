@@ -32,7 +32,7 @@ interface Answer {
 /**
  * Finds the sidecar that the settings name, and checks that it will decide calls: it is ready, its
  * proxy accepts the token, both ports belong to one sidecar, and its identity is the configured
- * one, if any. Throws a `SettingsError` otherwise.
+ * one, if one is configured. Throws a `SettingsError` otherwise.
  */
 export async function findSidecar(
   address: SidecarAddress,

@@ -1,7 +1,10 @@
 import fs from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 
-/** The magic with which a Go linker begins a program's build information (debug/buildinfo). */
+/**
+ * The magic bytes at the beginning of the build information that a Go linker adds to a program
+ * (debug/buildinfo).
+ */
 const buildInfoMagic = Buffer.from('\xff Go buildinf:', 'latin1');
 const chunkBytes = 1024 * 1024;
 const readBytesMax = 256 * chunkBytes;
@@ -10,7 +13,7 @@ const advice =
   'Go ignores HTTP_PROXY for localhost and loopback addresses, so calls to them bypass the sidecar. Use another name for the host, such as "localhost." with a dot, and the same name in its binding.';
 
 /**
- * Warns if a command is a Go program, or `go` itself: calls of Go programs to loopback bypass the
+ * Warns if a command is a Go program, or `go` itself: calls from Go programs to loopback bypass the
  * sidecar.
  */
 export function goWarning(
@@ -43,7 +46,7 @@ function isGo(command: string, file: string): boolean {
 }
 
 /**
- * Whether a file contains the bytes. Chunks overlap, so that a match that spans two chunks is
+ * True if a file contains the bytes. Chunks overlap, so that a match that spans two chunks is
  * found.
  */
 function contains(file: string, wanted: Buffer): boolean {

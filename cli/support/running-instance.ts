@@ -73,7 +73,10 @@ function parse(text: string): RunningInstance | undefined {
   }
 }
 
-/** Guards against sending the key to another program on the port of an instance that ended. */
+/**
+ * True if the recorded process still runs. Otherwise, another program may have the port and would
+ * receive the key.
+ */
 function isAlive({ pid, startedAt }: RunningInstance): boolean {
   try {
     process.kill(pid, 0);

@@ -1,8 +1,9 @@
 const sameSignalMs = 1_000;
 
 /**
- * Resolves at the first SIGINT or SIGTERM. Under npm, Ctrl-C arrives twice, from the terminal and from npm;
- * a later signal ends the process immediately.
+ * Resolves at the first SIGINT or SIGTERM. Under npm, one Ctrl-C arrives as two signals, from the
+ * terminal and from npm. A signal more than a second after the first one ends the process
+ * immediately.
  */
 export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {

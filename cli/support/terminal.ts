@@ -8,7 +8,7 @@ export function printLines(lines: readonly string[]): void {
   console.log(lines.map(printable).join('\n'));
 }
 
-/** Prints JSON, with characters escaped that could control the terminal. */
+/** Prints JSON. Escapes characters that could control the terminal. */
 export function printJson(value: unknown): void {
   console.log(JSON.stringify(value, null, 2).replaceAll(/[^\n\P{C}]/gu, escaped));
 }
