@@ -1,4 +1,6 @@
-/** What the fields of log lines mean. A field without an entry is listed with its lines only. */
+/**
+ * The meanings of the fields of log lines. A field without an entry is listed with its lines only.
+ */
 export const logFields: Readonly<Record<string, string>> = {
   address: 'network address of the client',
   admin: 'address of the sidecar’s admin port',

@@ -29,7 +29,10 @@ const programs: readonly (readonly [folder: string, program: ProgramName])[] = [
 ];
 const levelNames = ['debug', 'info', 'warn', 'error'];
 
-/** Every call of a `Log` in the source of the two programs. The type checker finds them. */
+/**
+ * Returns every call to a method of a `Log` in the source of the two programs. The type checker
+ * finds them.
+ */
 export function collectLogLines(): readonly LogLine[] {
   const api = new API({ cwd: root });
   try {

@@ -26,7 +26,10 @@ export function logNamesPage(): string {
   return page('Log lines', introduction, [...sections, `## Fields\n\n${fieldsTable(lines)}`]);
 }
 
-/** One row per message: several places of the source may write it. */
+/**
+ * Formats one row for each message, because several places of the source may write the same
+ * message.
+ */
 function linesTable(lines: readonly LogLine[]): string {
   const byMessage = Map.groupBy(lines, messageOf);
   const rows = [...byMessage].sort(byFirst).map(([message, same]) => {

@@ -1,5 +1,6 @@
 // Prints the metrics that each program registers, as JSON: starts both programs in one process, and
-// notes each registration. Metrics without a value yet have labels only in the metric itself.
+// records each registration. The labels of a metric that has no value yet are known only from the
+// metric itself.
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,7 +40,7 @@ const embedded = await startEmbedded({
   SALLYPORT_TRANSPARENT_PORT: anyPort,
   SALLYPORT_DNS_PORT: anyPort,
   SALLYPORT_LOG_LEVEL: 'silent',
-  // Tracing has a metric of its own. Nothing is traced here, so nothing is sent.
+  // Enables tracing, because it registers a metric. Nothing is traced here, so nothing is sent.
   OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
 });
 await embedded.close();

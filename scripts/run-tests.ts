@@ -8,7 +8,7 @@ import { filesToRepeat, settle, type TestReport } from './settle-tests.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'test-reports-'));
 
-/** Undefined if the run ended without a report. */
+/** Runs tests; returns undefined if the run ended without a report. */
 function runTests(files: readonly string[]): TestReport | undefined {
   const report = join(folder, 'report.json');
   rmSync(report, { force: true });
@@ -28,7 +28,7 @@ const repeat = filesToRepeat(first);
 if (repeat === 'all') {
   console.log('\nAn error names no test file: all tests run once more.\n');
   second = runTests([]);
-  // Without a first report only the second one has tests to count.
+  // Without a first report, only the second report has tests to count.
   if (first.files.length === 0 && second !== undefined) first = second;
 } else if (repeat.length > 0) {
   console.log(`\nThese files failed and run once more, alone:\n${repeat.join('\n')}\n`);
