@@ -8,14 +8,14 @@ const pollSeconds = 5;
 
 type ToolResult = Awaited<ReturnType<Client['callTool']>>;
 
-/** What the sidecar adds to a result that it made itself. */
+/** The decision that the sidecar adds to a result of its own. */
 interface Decision {
   readonly decision: 'deny' | 'require_approval';
   readonly reason_code: string;
   readonly approval_request_id?: string;
 }
 
-/** Undefined if the result is the server's own. */
+/** Returns the sidecar's decision; undefined if the result comes from the server. */
 function decisionOf(result: ToolResult): Decision | undefined {
   if (result.isError !== true) return undefined;
   // A tool with an output schema has no room for the decision in its structured content.
@@ -32,11 +32,14 @@ async function callTool(client: Client, name: string, args: Record<string, unkno
     const decision = decisionOf(result);
     if (decision?.decision !== 'require_approval') return result;
     await waitForHuman(decision.approval_request_id);
-    // The same call again, unchanged: an approval covers nothing else.
+    // Repeats the same call unchanged, because an approval covers nothing else.
   }
 }
 
-/** Resolves when the approval is decided. The sidecar answers this host; it needs no key. */
+/**
+ * Resolves when the approval is decided. The sidecar itself answers requests to this host; they
+ * need no key.
+ */
 async function waitForHuman(id: string | undefined): Promise<void> {
   console.log(`Waiting for a human: approval ${id}`);
   const giveUpAt = performance.now() + approvalSeconds * 1000;

@@ -5,7 +5,7 @@ const paymentsApi = 'http://127.0.0.1:9100';
 const holdSeconds = 5;
 const approvalSeconds = 3600;
 
-/** The body of a refusal of the sidecar. */
+/** The body of a refusal by the sidecar. */
 interface Refusal {
   readonly error: string;
   readonly reason_code: string;
@@ -40,11 +40,14 @@ async function perform(url: string, body: object): Promise<Response> {
     }
     if (response.status !== 202 || decision !== 'require_approval') return response;
     await waitForHuman(response);
-    // The same call again, unchanged: an approval covers nothing else.
+    // Repeats the same call unchanged, because an approval covers nothing else.
   }
 }
 
-/** Resolves when the approval is decided. The sidecar answers its address; it needs no key. */
+/**
+ * Resolves when the approval is decided. The sidecar itself answers requests to the status URL;
+ * they need no key.
+ */
 async function waitForHuman(pending: Response): Promise<void> {
   const { approval_request_id: id } = (await pending.json()) as Refusal;
   console.log(`Waiting for a human: approval ${id}`);
