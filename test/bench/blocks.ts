@@ -32,8 +32,8 @@ async function registerHostileAgent(separate: Separate): Promise<number> {
 }
 
 /**
- * Returns the costliest bodies that callers of the lowest roles can send: first the role `agent`,
- * then any role that can read.
+ * Returns the requests whose bodies cost the control plane the most. Callers of the lowest role,
+ * `agent`, can send the first of them.
  */
 function costlyRequests({ agentId }: Separate, hostileId: number): readonly CostlyRequest[] {
   const action = { tool: 'bank.pay', resource: 'account:main', agent_id: agentId, user_id: 'u' };

@@ -143,7 +143,8 @@ class RawRows {
 }
 
 /**
- * Keeps the chains in a fixed order, so that looking one up costs the same while the ledger grows.
+ * Copies the heads of all chains to a flat map, so that looking one up costs the same while the
+ * ledger grows.
  */
 function chainsAfter(
   state: LedgerState,

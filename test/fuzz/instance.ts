@@ -29,8 +29,8 @@ interface Instance {
 
 /**
  * Starts a control plane with every route, on a real Postgres and with unlimited request budgets.
- * Operations for sidecars are called as the enrolled sidecar; each of its tokens is valid for a
- * minute and for one use.
+ * Calls operations for sidecars as an enrolled sidecar, with a new token for each call, because a
+ * token is valid for only a minute.
  */
 export async function startInstance(): Promise<Instance> {
   const postgres = await startPostgres();

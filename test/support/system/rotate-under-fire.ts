@@ -19,13 +19,13 @@ export interface FireReport {
   /** The requests with another response, as `METHOD path status`. */
   readonly failed: readonly string[];
   /**
-   * Number of API keys that do not work when only the new key is configured. The keys were created
-   * before or during the rotation.
+   * Number of API keys, created before or during the rotation, that do not work with only the new
+   * master key configured.
    */
   readonly lostKeys: number;
-  /** Exit code of `vault status`: 0 if nothing needs the old key. */
+  /** Exit code of `vault status`: 0 if nothing needs the old master key. */
   readonly statusAfter: number | null;
-  /** The output of a start with only the old key. */
+  /** The output of a start with only the old master key. */
   readonly oldKeySays: string;
   /** The rotation's events in the tenants' ledgers. */
   readonly events: readonly string[];
@@ -34,7 +34,8 @@ export interface FireReport {
 
 /**
  * Rotates the master key of two control planes that constantly receive requests, and repeatedly
- * kills the rotation while it progresses. Then starts both control planes with only the new key.
+ * kills the rotation while it progresses. Then starts both control planes with only the new master
+ * key.
  */
 export async function rotateUnderFire({ kills, rows }: Fire): Promise<FireReport> {
   const pair = await startTwoControlPlanes();
