@@ -107,7 +107,7 @@ function drive(socket: Socket, index: number): Promise<void> {
   return promise;
 }
 
-/** Returns the number of bytes of the response, head and body, as soon as its head has arrived. */
+/** Returns the length of the response, head and body; infinity until its head has arrived. */
 function lengthOf(chunks: Buffer[]): number {
   const start = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
   const end = start.indexOf('\r\n\r\n');

@@ -15,7 +15,8 @@ export function seeded(seed: number): () => number {
 }
 
 /**
- * Returns a new seed and prints it, so that a failed run can be repeated: `SEED=… npm run soak`.
+ * Returns the seed in SEED, or a new one. Prints it, so that a failed run can be repeated:
+ * `SEED=… npm run soak`.
  */
 export function printedSeed(): number {
   const seed = Number(process.env.SEED ?? randomInt(2 ** 31));

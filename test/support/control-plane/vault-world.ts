@@ -40,7 +40,7 @@ export interface VaultWorld {
   close(): Promise<void>;
 }
 
-/** Uses a new database unless a URL is given. */
+/** Opens the database with the given URL, or creates one. */
 export async function startVaultWorld(databaseUrl?: string): Promise<VaultWorld> {
   const database =
     databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} };

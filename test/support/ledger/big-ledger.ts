@@ -40,7 +40,7 @@ const agents = 40;
 /**
  * Fills an empty database with valid ledgers, as sealing would have written them. They contain the
  * events of a few dozen agents: many decisions, few denials, an occasional action of a human, and
- * one event in a hundred that arrived up to a day late. The rows of different tenants alternate.
+ * one event in a hundred that arrived up to a day late. Batches of the tenants alternate.
  */
 export async function makeBigLedger(
   pool: Pool,

@@ -9,7 +9,7 @@ const key = importPrivateKey(readFileSync(keyFile));
 const ledger = await openLedger({ databaseUrl, key });
 process.stdout.write('ready\n');
 const seals = Array.from({ length: Number(count) }, async (_, index) => {
-  // Seals some of the events in groups and others one at a time.
+  // Starts the events in groups of ten, 2 ms apart, so that batches differ in size.
   await new Promise((resolve) => setTimeout(resolve, Math.floor(index / 10) * 2));
   const event = anEvent({ chain_id: `agent:${index % 5}`, source: `writer:${process.pid}` });
   await ledger.seal(tenantId, event);

@@ -16,7 +16,7 @@ export interface Ran {
 export interface PolicyFolder {
   readonly path: string;
   write(name: string, text: string | Uint8Array): void;
-  /** Runs `sallyport …` with only these settings. */
+  /** Runs `sallyport …` in the folder, with the PATH and the given settings only. */
   sallyport(...args: readonly string[]): Promise<Ran>;
   /** Runs a line in a shell that has `sallyport` on its PATH. */
   shell(line: string): Promise<Ran>;

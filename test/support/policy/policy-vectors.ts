@@ -25,8 +25,8 @@ import type {
  *       expect:          decision, reason, matched (default none) and, if they matter,
  *                        observed, approval and deciding (name of the policy whose hash the
  *                        verdict contains); strict: true if the policies raise the mode to `strict`
- *       live:            if an earlier stage denies them: the reason codes for a preflight without
- *                        a passport and for a call through a sidecar
+ *       live:            if an earlier stage denies the call: the reason codes of a preflight
+ *                        without a passport and of a call through a sidecar
  *
  * A case about a single condition is shorter. It stands for the policy `case` with one rule,
  * `case/rule`, that has only this condition and the reason `case.matched`:

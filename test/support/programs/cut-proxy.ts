@@ -8,7 +8,8 @@ import { connect, createServer, type Socket } from 'node:net';
 export interface CutProxy {
   readonly url: string;
   /**
-   * Loses the response to the next request that contains `text`, and then closes all connections.
+   * Loses the response to the next request that contains `text`, and closes its connection. With
+   * `stay-down`, also closes all other connections and refuses new ones.
    */
   loseAnswerTo(text: string, then?: 'stay-down'): void;
   /** While true, new connections are refused. */

@@ -26,7 +26,7 @@ interface ProgramOptions {
   readonly logFile?: string | undefined;
 }
 
-/** Starts `node FILE` with only these environment variables. */
+/** Starts `node FILE` with these environment variables, PATH and HOME, and no others. */
 export function startProgram(
   file: string,
   env: Readonly<Record<string, string>>,

@@ -32,7 +32,7 @@ export async function installPackages(packages: readonly string[]): Promise<void
   await run('apt-get', ['install', '-y', '--no-install-recommends', ...packages]);
 }
 
-/** Returns all executables with these names on the PATH, in the order of the PATH. */
+/** Returns all executables with these names on the PATH: by name, then in the order of the PATH. */
 export async function findPrograms(names: readonly string[]): Promise<string[]> {
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
   const found: string[] = [];

@@ -8,8 +8,8 @@ import { findPrograms, installPackages } from './programs.ts';
 const run = promisify(execFile);
 
 /**
- * Creates a Python environment with only the packages of a requirements file. Creates it once and
- * caches it.
+ * Returns the path of a Python that has only the packages of a requirements file. Its environment
+ * is created once and cached.
  */
 export async function pythonWith(requirements: string): Promise<string> {
   const { path, identity } = await findPython();

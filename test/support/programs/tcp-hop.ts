@@ -8,9 +8,7 @@ export interface TcpHop {
   leadTo(targetUrl: string): void;
   /** Delay of the server's responses, in milliseconds. */
   delayMs: number;
-  /**
-   * Closes every connection in the middle of a message, after this many further bytes of responses.
-   */
+  /** After this many further bytes of responses, closes the connection that carries the next one. */
   cutAfterBytes(count: number): void;
   close(): Promise<void>;
 }
