@@ -1,14 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatApiKey } from '../../../shared/crypto/api-key.ts';
-import { answersOk, freePort, type Program, startProgram, until } from '../programs/processes.ts';
-
-/** A compile cache, which halves the start time of programs that are started repeatedly. */
-const compileCache = { NODE_COMPILE_CACHE: join(tmpdir(), 'sallyport-tests-compiled') };
-
-const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
+import { freePort, type Program, startProgram } from '../programs/processes.ts';
+import { type CallApi, compileCache, ownerKey, ready, startControlPlane } from './control-plane.ts';
 
 /** The flags with which `npm run sidecar` starts the sidecar. */
 const sidecarFlags = ['--max-semi-space-size=16', '--heap-growing-percent=100'];
@@ -26,13 +20,7 @@ export interface Separate {
   readonly masterKey: Buffer;
   controlPlane: Program;
   sidecar: Program;
-  api(
-    method: string,
-    path: string,
-    body?: unknown,
-    /** API key; default: the owner's. */
-    key?: string,
-  ): Promise<{ readonly status: number; readonly body: Record<string, unknown> }>;
+  readonly api: CallApi;
   /** Starts the control plane again after it has ended. */
   restartControlPlane(options?: { readonly ready: boolean }): Promise<void>;
   /** Starts the sidecar again. Resolves when it is ready, unless the options specify otherwise. */
@@ -68,39 +56,17 @@ export async function startSeparate({
   sidecarDir: givenDir,
 }: SeparateOptions): Promise<Separate> {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'separate-'));
-  const [apiPort, proxyPort, adminPort] = [await freePort(), await freePort(), await freePort()];
-  const origin = `http://127.0.0.1:${apiPort}`;
+  const [proxyPort, adminPort] = [await freePort(), await freePort()];
   const adminUrl = `http://127.0.0.1:${adminPort}`;
-  const masterKey = randomBytes(32);
-  const controlPlaneEnv = {
-    ...compileCache,
-    SALLYPORT_API_PORT: String(apiPort),
-    SALLYPORT_DATA_DIR: join(dataDir, 'control-plane'),
-    SALLYPORT_DEV_KEYS: [`${ownerKey}=default:owner:gateway:owner`, ...devKeys].join(','),
-    SALLYPORT_MASTER_KEY: masterKey.toString('base64'),
-    SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
-    SALLYPORT_REQUESTS_PER_MINUTE: '10000000',
-    DATABASE_URL: databaseUrl,
-    REDIS_URL: redisUrl,
-  };
   const logTo = (name: string) => (isLogFiled ? { logFile: join(dataDir, `${name}.log`) } : {});
-  const startControlPlane = async (isAwaited = true) => {
-    const program = startProgram('control-plane/main.ts', controlPlaneEnv, logTo('control-plane'));
-    if (isAwaited) await ready(program, `${origin}/readyz`);
-    return program;
-  };
-  const api: Separate['api'] = async (method, path, body, key = ownerKey) => {
-    const response = await fetch(`${origin}/api${path}`, {
-      method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-  };
-  const controlPlane = await startControlPlane();
-  const agent = await api('POST', '/v1/agents/register', { name: 'tester', capabilities: ['*'] });
-  const agentId = String(agent.body.agent_id);
-  const token = await api('POST', '/v1/sidecars/tokens', { agent_id: agentId, user_id: 'user_1' });
+  const platform = await startControlPlane({
+    databaseUrl,
+    redisUrl,
+    devKeys,
+    dataDir: join(dataDir, 'control-plane'),
+    ...logTo('control-plane'),
+  });
+  const { origin, api, agentId, masterKey } = platform;
   const sidecarDir = givenDir ?? join(dataDir, 'sidecar');
   const env = {
     ...compileCache,
@@ -108,7 +74,7 @@ export async function startSeparate({
     SALLYPORT_PROXY_ADMIN_PORT: String(adminPort),
     SALLYPORT_DATA_DIR: sidecarDir,
     SALLYPORT_CONTROL_PLANE_URL: origin,
-    SALLYPORT_ENROLMENT_TOKEN: String(token.body.token),
+    SALLYPORT_ENROLMENT_TOKEN: await platform.enrolmentToken(),
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
     SALLYPORT_DENIALS_PER_SECOND: '1000000',
     SALLYPORT_DENIALS_BURST: '1000000',
@@ -132,11 +98,11 @@ export async function startSeparate({
     caPath: join(sidecarDir, 'ca.crt'),
     dataDir,
     masterKey,
-    controlPlane,
+    controlPlane: platform.program,
     sidecar: await startSidecar(),
     api,
     async restartControlPlane({ ready } = { ready: true }) {
-      separate.controlPlane = await startControlPlane(ready);
+      separate.controlPlane = await platform.restart(ready);
     },
     async restartSidecar({ ready, env: changes }: RestartOptions = { ready: true }) {
       Object.assign(env, changes);
@@ -149,20 +115,4 @@ export async function startSeparate({
     },
   };
   return separate;
-}
-
-async function ready(program: Program, url: string): Promise<void> {
-  let ended = false;
-  void program.exited().then(() => {
-    ended = true;
-  });
-  const isReady = async () => {
-    if (ended) throw new Error(`the program ended:\n${program.output()}`);
-    return answersOk(url);
-  };
-  // Kills a program that never becomes ready, because the test has no handle to stop it.
-  await until(`${url} answers 200`, isReady, 60_000).catch(async (cause) => {
-    await program.kill();
-    throw new Error(`not ready:\n${program.output().slice(-4_000)}`, { cause });
-  });
 }
