@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import { decode, encode, type Packet, streamDecode, streamEncode } from 'dns-packet';
-import { acceptedBy } from './kernel-sockets.ts';
-import { answerWithinMs, type Family, testAddresses, udpSocketTo } from './test-address.ts';
+import { connectToTest } from './redirected-connection.ts';
+import { answerWithinMs, type Family, udpSocketTo } from './test-address.ts';
 
 export interface DnsProof {
   /** The user that accepted the query over TCP, if that was in this namespace. */
@@ -17,32 +16,29 @@ export interface DnsProof {
  * accepted the TCP connection. Nobody else can guess the address of a random name, so the same
  * answer over UDP has the same origin. Rejects without an answer.
  */
-export async function probeDns(family: Family, port: number): Promise<DnsProof> {
+export async function probeDns(family: Family, sidecarPort: number): Promise<DnsProof> {
   const question: Packet = {
     type: 'query',
     id: randomBytes(2).readUInt16BE(),
     flags: 0x100,
     questions: [{ type: 'A', name: `${randomBytes(12).toString('hex')}.example` }],
   };
-  const { answer, acceptedByUid } = await askTcp(family, question, port);
+  const { answer, acceptedByUid } = await askTcp(family, question, sidecarPort);
   const addresses = addressesIn(answer);
   const agrees = addresses !== '' && addresses === addressesIn(await askUdp(family, question));
   return { acceptedByUid, agrees };
 }
 
-async function askTcp(family: Family, question: Packet, port: number) {
-  const socket = connect({ host: testAddresses[family], port: 53 });
+async function askTcp(family: Family, question: Packet, sidecarPort: number) {
+  const { socket, acceptedByUid } = await connectToTest(family, 53, sidecarPort);
   const signal = AbortSignal.timeout(answerWithinMs);
   try {
-    await once(socket, 'connect', { signal });
     socket.write(streamEncode(question));
     let received = Buffer.alloc(0);
     while (received.length < 2 || received.length < 2 + received.readUInt16BE()) {
       const [chunk] = (await once(socket, 'data', { signal })) as [Buffer];
       received = Buffer.concat([received, chunk]);
     }
-    const { localAddress = '', localPort = 0 } = socket;
-    const acceptedByUid = acceptedBy({ address: localAddress, port: localPort }, port);
     return { answer: streamDecode(received), acceptedByUid };
   } finally {
     socket.destroy();

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { Agent, type IncomingMessage, request } from 'node:http';
-import { acceptedBy } from './kernel-sockets.ts';
-import { answerWithinMs, type Family, testAddresses } from './test-address.ts';
+import { type IncomingMessage, request } from 'node:http';
+import { connectToTest } from './redirected-connection.ts';
+import { answerWithinMs, type Family } from './test-address.ts';
 
 export interface HttpProof {
   /** The user that accepted the connection on the sidecar's port, if that was in this namespace. */
@@ -13,26 +13,21 @@ export interface HttpProof {
 const bodyBytesMax = 1_000;
 
 /** Requests the sidecar's health through a connection to the test address. Rejects without a response. */
-export async function probeHttp(family: Family, port: number): Promise<HttpProof> {
-  const agent = new Agent({ keepAlive: true });
+export async function probeHttp(family: Family, sidecarPort: number): Promise<HttpProof> {
+  const { socket, acceptedByUid } = await connectToTest(family, 80, sidecarPort);
   try {
     const sent = request({
-      host: testAddresses[family],
-      port: 80,
       path: '/healthz',
       headers: { host: 'sallyport.internal' },
-      agent,
+      createConnection: () => socket,
       signal: AbortSignal.timeout(answerWithinMs),
     });
     sent.end();
     const [response] = (await once(sent, 'response')) as [IncomingMessage];
-    const { localAddress = '', localPort = 0 } = response.socket;
-    // Before the end of the response, because the connection is listed only while it is open.
-    const acceptedByUid = acceptedBy({ address: localAddress, port: localPort }, port);
     const body = await readBody(response);
     return { acceptedByUid, isAlive: response.statusCode === 200 && isHealth(body) };
   } finally {
-    agent.destroy();
+    socket.destroy();
   }
 }
 

@@ -1,0 +1,51 @@
+# A host outside of the pod. Usage: python3 -c OUTSIDE NAME [ARG ...]. Prints `ready`, then what it observes.
+import socket, sys, time
+
+
+def tcp_server(port):
+    # Prints `end` or `reset` when the first connection ends.
+    server = socket.create_server(('10.77.0.1', int(port)))
+    print('ready', flush=True)
+    connections = []
+    while True:
+        sock, _ = server.accept()
+        sock.sendall(b'.')
+        connections.append(sock)
+        report_end(sock)
+
+
+def udp_echo(port):
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('10.77.0.1', int(port)))
+    print('ready', flush=True)
+    while True:
+        data, sender = sock.recvfrom(4096)
+        sock.sendto(data, sender)
+
+
+def connect_to_pod(port):
+    # Connects as soon as a server in the pod listens.
+    print('ready', flush=True)
+    while True:
+        try:
+            sock = socket.create_connection(('10.77.0.2', int(port)), timeout=60)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+    sock.sendall(b'x')
+    print('connected', flush=True)
+    report_end(sock)
+
+
+def report_end(sock):
+    received = b''
+    try:
+        while part := sock.recv(4096):
+            received += part
+        print(f'end {received.decode()}'.strip(), flush=True)
+    except ConnectionResetError:
+        print('reset', flush=True)
+
+
+name, *arguments = sys.argv[1:]
+globals()[name](*arguments)
