@@ -47,7 +47,7 @@ export async function runTool(name: string, args: readonly string[], input = '')
 function codeOf(errors: string): NetworkErrorCode {
   if (/Operation not permitted|Permission denied/.test(errors)) return 'network.not_permitted';
   const lacksFeature =
-    /not supported|No such file or directory|No chain\/target\/match|table does not exist|can't initialize/i;
+    /not supported|No such file or directory|No chain\/target\/match|table does not exist|can't initialize|Invalid argument/i;
   return lacksFeature.test(errors) ? 'network.kernel_unsupported' : 'network.tool_failed';
 }
 

@@ -19,9 +19,9 @@ async function attempt({ program: [name, ...args], agent }: (typeof escapeAttemp
 }
 
 describe('without the rules', () => {
-  it.each(escapeAttempts)('$title leaves the pod: $leavesWithoutRules', async (escape) => {
-    const { left } = await attempt(escape);
-    expect(left.length > 0).toBe(escape.leavesWithoutRules);
+  it.each(escapeAttempts)('$title leaves the pod: $leavesWithoutRules', async (one) => {
+    const { left } = await attempt(one);
+    expect(left.length > 0).toBe(one.leavesWithoutRules);
   });
 });
 
@@ -50,8 +50,8 @@ describe.each(['nftables', 'iptables', 'iptables-legacy'] as const)(
 
       afterAll(remove);
 
-      it.each(escapeAttempts)('$title does not leave the pod: $observed', async (escape) => {
-        expect(await attempt(escape)).toEqual({ observed: escape.observed, left: [] });
+      it.each(escapeAttempts)('$title does not leave the pod: $observed', async (one) => {
+        expect(await attempt(one)).toEqual({ observed: one.observed, left: [] });
       });
     });
 

@@ -164,16 +164,6 @@ const udp: readonly EscapeAttempt[] = [
     ['udp', '10.77.0.255', '67', 'broadcast'],
     'rejected',
   ),
-  attempt(
-    'the report of an IPv4 multicast group that is joined',
-    ['join_group', '239.1.2.3'],
-    'silence',
-  ),
-  attempt(
-    'the report of an IPv6 multicast group that is joined',
-    ['join_group', 'ff15::1234'],
-    'silence',
-  ),
 ];
 
 const dns: readonly EscapeAttempt[] = [
@@ -298,6 +288,20 @@ const privileges: readonly EscapeAttempt[] = [
   attempt("to take over the sidecar's port", ['listen', '15001'], 'refused', unaided),
 ];
 
+// Last, because the kernel repeats the reports for a while.
+const groups: readonly EscapeAttempt[] = [
+  attempt(
+    'the report of an IPv4 multicast group that is joined',
+    ['join_group', '239.1.2.3'],
+    'silence',
+  ),
+  attempt(
+    'the report of an IPv6 multicast group that is joined',
+    ['join_group', 'ff15::1234'],
+    'silence',
+  ),
+];
+
 /** Attempts of an agent at any time while the rules are active. */
 export const escapeAttempts: readonly EscapeAttempt[] = [
   ...tcp,
@@ -305,4 +309,5 @@ export const escapeAttempts: readonly EscapeAttempt[] = [
   ...dns,
   ...icmpAndRaw,
   ...privileges,
+  ...groups,
 ];

@@ -387,6 +387,21 @@ def load(address, port):
     yield ' '.join(sorted(seen))
 
 
+def echoes(address, port):
+    # Waits for the echo of each packet; reports how many were lost.
+    yield
+    sock = configured(socket.SOCK_DGRAM, address, ())
+    sock.connect((address, int(port)))
+    lost = 0
+    while not readable(sys.stdin, 0):
+        try:
+            sock.send(TOKEN)
+            lost += 0 if readable(sock, 5) and sock.recv(4096) else 1
+        except OSError:
+            lost += 1
+    yield f'{lost} lost'
+
+
 def packet_socket():
     yield
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))

@@ -39,10 +39,17 @@ export interface WaitingAgent {
   begin(): void;
 }
 
+interface NetworkOptions {
+  /** With the legacy variant of iptables. */
+  readonly isLegacy?: boolean;
+  /** A program that starts the command, such as `setpriv`, with its arguments. */
+  readonly by?: readonly string[];
+}
+
 export interface Lab extends Pick<Recorder, 'arrived'> {
   readonly namespaces: Namespaces;
-  /** Runs `sallyport network …` as root in the pod, with the nftables or legacy variant of iptables. */
-  network(args: readonly string[], options?: { readonly isLegacy?: boolean }): Promise<Finished>;
+  /** Runs `sallyport network …` in the pod, as root unless `by` changes that. */
+  network(args: readonly string[], options?: NetworkOptions): Promise<Finished>;
   /** Starts the stand-in for the sidecar. */
   startSidecar(options?: { readonly uid?: number }): Promise<void>;
   /** Kills it. */
@@ -93,9 +100,10 @@ export async function openLab(): Promise<Lab> {
   return {
     namespaces,
     arrived: recorder.arrived,
-    network: (args, { isLegacy = false } = {}) =>
+    network: (args, { isLegacy = false, by = [] } = {}) =>
       runIn(namespaces.pod, [
         ...(isLegacy ? ['env', `PATH=${legacyFolder}:${process.env.PATH}`] : []),
+        ...by,
         process.execPath,
         resolve(root, 'cli/main.ts'),
         'network',

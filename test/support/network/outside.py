@@ -1,5 +1,5 @@
 # A host outside of the pod. Usage: python3 -c OUTSIDE NAME [ARG ...]. Prints `ready`, then what it observes.
-import socket, sys, time
+import select, socket, sys, time
 
 
 def tcp_server(port):
@@ -9,7 +9,6 @@ def tcp_server(port):
     connections = []
     while True:
         sock, _ = server.accept()
-        sock.sendall(b'.')
         connections.append(sock)
         report_end(sock)
 
@@ -21,6 +20,18 @@ def udp_echo(port):
     while True:
         data, sender = sock.recvfrom(4096)
         sock.sendto(data, sender)
+
+
+def http_stranger():
+    # Answers every request as the sidecar's internal host does.
+    servers = [socket.create_server(('', 80)), socket.create_server(('::', 80), family=socket.AF_INET6)]
+    print('ready', flush=True)
+    body = b'{"status":"ok"}'
+    while True:
+        for server in select.select(servers, [], [])[0]:
+            sock, _ = server.accept()
+            sock.recv(4096)
+            sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
 
 
 def connect_to_pod(port):
