@@ -68,18 +68,24 @@ describe.each(commands)('sallyport %s', (words) => {
   });
 });
 
-it.each(['policy', 'approvals', 'kill-switch', 'sidecars', 'evidence', 'vault', 'admin'])(
-  '`sallyport %s` refuses an unknown command and a missing command',
-  async (group) => {
-    const unknown = await misuse([group, 'no-such-command']);
-    expect(unknown.code).toBe(2);
-    expect(unknown.text).toContain(
-      `Unknown command 'no-such-command'.\nUsage: sallyport ${group} <command>`,
-    );
-    const missing = await misuse([group]);
-    expect([missing.code, missing.text]).toEqual([2, expect.stringContaining('Commands:')]);
-  },
-);
+it.each([
+  'policy',
+  'approvals',
+  'kill-switch',
+  'sidecars',
+  'network',
+  'evidence',
+  'vault',
+  'admin',
+])('`sallyport %s` refuses an unknown command and a missing command', async (group) => {
+  const unknown = await misuse([group, 'no-such-command']);
+  expect(unknown.code).toBe(2);
+  expect(unknown.text).toContain(
+    `Unknown command 'no-such-command'.\nUsage: sallyport ${group} <command>`,
+  );
+  const missing = await misuse([group]);
+  expect([missing.code, missing.text]).toEqual([2, expect.stringContaining('Commands:')]);
+});
 
 it.each([
   ['--wait', ['kill-switch', 'arm', '--wait', '11s'], 'Use at most 10s'],

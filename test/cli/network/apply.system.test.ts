@@ -103,6 +103,9 @@ describe.each(['nftables', 'iptables'])('`sallyport network` with %s', (backend)
     expect(await lab.network(['remove'])).toEqual({ code: 0, output: 'No rules to remove.\n' });
     await inPod('iptables', '-F');
     await inPod('iptables', '-t', 'nat', '-F');
+    await lab.arrived();
+    await (await lab.startAgent('udp', ['8.8.8.8', '443'])).act();
+    expect(await lab.arrived()).toEqual([`udp ${podAddress} > 8.8.8.8 port 443`]);
   });
 
   it('reports other settings by their own reason codes', async () => {

@@ -68,6 +68,11 @@ describe('the internal host of the proxy', () => {
     expect(await res.json()).toMatchObject({ reason_code: 'request.not_found' });
   });
 
+  it('reports that the sidecar is alive, as the network validator expects', async () => {
+    const res = await get('/healthz');
+    expect([res.status, await res.json()]).toEqual([200, { status: 'ok' }]);
+  });
+
   it('serves the manifest of the agent and the authority’s certificate', async () => {
     expect(await (await get('/manifest')).json()).toEqual({ agent_id: '1', tools: [] });
     const certificate = await get('/ca.crt');
