@@ -1,12 +1,12 @@
 import type { Agent } from './lab.ts';
 
-/** What the agent observes: see `escapes.py`. */
+/** What the agent observes: see `agent/observe.py`. */
 type Observed = 'sidecar' | 'rejected' | 'silence' | 'refused';
 
 export interface EscapeAttempt {
   /** Unique. */
   readonly title: string;
-  /** Function of `escapes.py`, with its arguments. */
+  /** Function of `agent/*.py`, with its arguments. */
   readonly program: readonly [string, ...string[]];
   readonly agent?: Agent;
   /** True if a frame leaves the pod without the rules; false if the kernel alone prevents that. */
@@ -55,7 +55,7 @@ const tcp: readonly EscapeAttempt[] = [
   attempt('TCP with IP_UNICAST_IF', ['tcp', v4, '443', 'unicast_if'], 'sidecar'),
   attempt('TCP with IPV6_UNICAST_IF', ['tcp', v6, '443', 'unicast_if'], 'sidecar'),
   attempt('TCP with SO_DONTROUTE', ['tcp', '10.77.0.1', '443', 'dont_route'], 'sidecar'),
-  attempt('TCP from a loopback address', ['tcp', v4, '443', 'loopback_source'], 'refused', unaided),
+  attempt('TCP from a loopback address', ['tcp', v4, '443', 'loopback_source'], 'sidecar'),
   attempt(
     'TCP from a forged IPv4 address',
     ['tcp', v4, '443', 'forged_source'],
@@ -74,7 +74,7 @@ const tcp: readonly EscapeAttempt[] = [
     'TCP with a source route by way of loopback, with NET_RAW',
     ['tcp', v4, '443', 'source_route'],
     'silence',
-    { ...unaided, agent: netRaw },
+    { agent: netRaw },
   ),
   attempt(
     'TCP with an IPv6 routing header by way of loopback',
@@ -116,7 +116,7 @@ const udp: readonly EscapeAttempt[] = [
     ['udp', '::1', '80', 'bind_device'],
     'rejected',
   ),
-  attempt('UDP from a loopback address', ['udp', v4, '443', 'loopback_source'], 'refused', unaided),
+  attempt('UDP from a loopback address', ['udp', v4, '443', 'loopback_source'], 'rejected'),
   attempt(
     'UDP from a forged IPv4 address',
     ['udp', v4, '443', 'forged_source'],
@@ -130,6 +130,12 @@ const udp: readonly EscapeAttempt[] = [
     { agent: netRaw },
   ),
   attempt('UDP from a forged IPv6 address', ['udp', v6, '443', 'forged_source'], 'rejected'),
+  attempt(
+    'UDP with a source route by way of loopback, with NET_RAW',
+    ['udp', v4, '443', 'source_route'],
+    'silence',
+    { agent: netRaw },
+  ),
   attempt(
     'UDP with an IPv6 routing header by way of loopback',
     ['udp', v6, '443', 'routing_header'],

@@ -165,7 +165,6 @@ async function routedThrough({ namespaces: { pod } }: Lab): Promise<string> {
     ip(`-n ${inner} addr add 10.78.0.2/24 dev eth0`);
     ip(`-n ${inner} link set eth0 up`);
     ip(`-n ${inner} route add default via 10.78.0.1`);
-    await runIn(pod, ['sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward']);
     const send = "import socket; socket.socket(2, 2).sendto(b'escape', ('8.8.8.8', 443))";
     const { code, output } = await runIn(inner, [python, '-c', send]);
     if (code !== 0) throw new Error(output);

@@ -14,13 +14,15 @@ import {
 } from './namespaces.ts';
 import { type Recorder, startRecorder } from './recorder.ts';
 
-const root = resolve(import.meta.dirname, '../../..');
+const cli = resolve(import.meta.dirname, '../../../cli/main.ts');
 const source = (file: string) => readFileSync(resolve(import.meta.dirname, file), 'utf8');
-const escapes = source('escapes.py');
+const escapes = ['observe', 'packets', 'connections', 'privileges']
+  .map((name) => source(`agent/${name}.py`))
+  .join('');
 const outsideHost = source('outside.py');
 
-export const sidecarUid = 1337;
-export const agentUid = 65_534;
+const sidecarUid = 1337;
+const agentUid = 65_534;
 
 export interface Agent {
   /** Default: `agentUid`. */
@@ -55,7 +57,7 @@ export interface Lab extends Pick<Recorder, 'arrived'> {
   /** Kills it. */
   stopSidecar(): Promise<void>;
   /**
-   * Starts a function of `escapes.py` as the agent. In arguments, `{outside}` is the other
+   * Starts a function of `agent/*.py` as the agent. In arguments, `{outside}` is the other
    * namespace, and `{sidecar}` the process id of the sidecar.
    */
   startAgent(name: string, args: readonly string[], agent?: Agent): Promise<WaitingAgent>;
@@ -72,17 +74,20 @@ export interface OutsideProgram {
   readLine(): Promise<string>;
 }
 
-/** A pod and the hosts outside, with a recorder of every frame that leaves the pod. */
-export async function openLab(): Promise<Lab> {
-  const namespaces = await openNamespaces();
-  const legacyFolder = linkLegacyPrograms();
-  const recorder = await startRecorder(namespaces);
-  const running = new Set<ChildProcess>();
-  let sidecar: ChildProcess | undefined;
-  const start = async (command: readonly string[], awaited: string, namespace = namespaces.pod) => {
+interface Started {
+  readonly child: ReturnType<typeof spawnIn>;
+  readLine(): Promise<string>;
+}
+
+/** The programs that run in the namespaces of a lab. */
+class Programs {
+  readonly #running = new Set<ChildProcess>();
+
+  /** Resolves when the program prints `ready`. */
+  async start(namespace: string, command: readonly string[]): Promise<Started> {
     const child = spawnIn(namespace, command);
-    running.add(child);
-    child.once('exit', () => running.delete(child));
+    this.#running.add(child);
+    child.once('exit', () => this.#running.delete(child));
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     let errors = '';
     child.stderr.on('data', (chunk: Buffer) => {
@@ -94,52 +99,61 @@ export async function openLab(): Promise<Lab> {
       return String(value);
     };
     const first = await readLine();
-    if (first !== awaited) throw new Error(`expected ${awaited}, got ${first}`);
+    if (first !== 'ready') throw new Error(`expected ready, got ${first}`);
     return { child, readLine };
+  }
+
+  async endAllBut(kept: ChildProcess | undefined): Promise<void> {
+    await Promise.all([...this.#running].filter((child) => child !== kept).map(end));
+  }
+}
+
+function waitingAgent({ child, readLine }: Started): WaitingAgent {
+  return {
+    begin: () => child.stdin.write('begin\n'),
+    async act() {
+      child.stdin.write('act\n');
+      const observed = await readLine();
+      await end(child);
+      return observed;
+    },
   };
+}
+
+/** A pod and the hosts outside, with a recorder of every frame that leaves the pod. */
+export async function openLab(): Promise<Lab> {
+  const namespaces = await openNamespaces();
+  const { pod, outside } = namespaces;
+  const legacyFolder = linkLegacyPrograms();
+  const recorder = await startRecorder(namespaces);
+  const programs = new Programs();
+  let sidecar: ChildProcess | undefined;
   return {
     namespaces,
     arrived: recorder.arrived,
-    network: (args, { isLegacy = false, by = [] } = {}) =>
-      runIn(namespaces.pod, [
-        ...(isLegacy ? ['env', `PATH=${legacyFolder}:${process.env.PATH}`] : []),
-        ...by,
-        process.execPath,
-        resolve(root, 'cli/main.ts'),
-        'network',
-        ...args,
-      ]),
+    network(args, { isLegacy = false, by = [] } = {}) {
+      const path = isLegacy ? ['env', `PATH=${legacyFolder}:${process.env.PATH}`] : [];
+      return runIn(pod, [...path, ...by, process.execPath, cli, 'network', ...args]);
+    },
     async startSidecar({ uid = sidecarUid } = {}) {
       const file = resolve(import.meta.dirname, 'stand-in-sidecar.ts');
-      const { child } = await start([process.execPath, file, String(uid)], 'ready');
-      sidecar = child;
+      ({ child: sidecar } = await programs.start(pod, [process.execPath, file, String(uid)]));
     },
     async stopSidecar() {
       if (sidecar !== undefined) await end(sidecar);
     },
     async startAgent(name, args, agent = {}) {
       const known = args.map((arg) =>
-        arg.replace('{outside}', namespaces.outside).replace('{sidecar}', String(sidecar?.pid)),
+        arg.replace('{outside}', outside).replace('{sidecar}', String(sidecar?.pid)),
       );
-      const command = [...asAgent(agent), agent.python ?? python, '-uc', escapes, name, ...known];
-      const { child, readLine } = await start(command, 'ready');
-      return {
-        begin: () => child.stdin.write('begin\n'),
-        async act() {
-          child.stdin.write('act\n');
-          const observed = await readLine();
-          await end(child);
-          return observed;
-        },
-      };
+      const program = [agent.python ?? python, '-uc', escapes, name, ...known];
+      return waitingAgent(await programs.start(pod, [...asAgent(agent), ...program]));
     },
     startOutside: (name, args) =>
-      start([python, '-uc', outsideHost, name, ...args], 'ready', namespaces.outside),
-    stopOthers: async () => {
-      await Promise.all([...running].filter((child) => child !== sidecar).map(end));
-    },
+      programs.start(outside, [python, '-uc', outsideHost, name, ...args]),
+    stopOthers: () => programs.endAllBut(sidecar),
     async close() {
-      await Promise.all([...running].map(end));
+      await programs.endAllBut(undefined);
       await recorder.close();
       await namespaces.close();
       rmSync(legacyFolder, { recursive: true });

@@ -19,6 +19,20 @@ export const outsideAddress = '10.77.0.1';
 /** The system's Python, because other users may not be able to read root's own. */
 export const python = '/usr/bin/python3';
 
+/** Settings of a node that helps an agent: it forwards, and checks no source address and no route. */
+const openSettings: readonly (readonly [string, string])[] = [
+  ['ipv4/ping_group_range', '0 2147483647'],
+  ['ipv4/ip_forward', '1'],
+  ['ipv6/conf/all/forwarding', '1'],
+  ...['all', 'lo', 'eth0'].flatMap((name) => [
+    [`ipv4/conf/${name}/rp_filter`, '0'] as const,
+    [`ipv4/conf/${name}/accept_source_route`, '1'] as const,
+    [`ipv4/conf/${name}/route_localnet`, '1'] as const,
+    [`ipv4/conf/${name}/accept_local`, '1'] as const,
+    [`ipv6/conf/${name}/seg6_enabled`, '1'] as const,
+  ]),
+];
+
 let count = 0;
 
 /** Installs what the tests of network namespaces need. Only root can make network namespaces. */
@@ -66,8 +80,7 @@ export async function openNamespaces(): Promise<Namespaces> {
   // `outside` accepts packets to any address.
   await ip(outside, 'route add local 0.0.0.0/0 dev lo table main');
   await ip(outside, '-6 route add local ::/0 dev lo table main');
-  // As container runtimes do: every user may send ICMP echo requests.
-  await setSysctl(pod, 'ipv4/ping_group_range', '0 2147483647');
+  for (const [name, value] of openSettings) await setSysctl(pod, name, value);
   return {
     pod,
     outside,
