@@ -11,6 +11,7 @@ import {
   type SettingsSource,
 } from '../../../shared/base/settings.ts';
 import { type Environment, environments } from '../../../shared/vocabulary/action.ts';
+import { type OidcIssuer, readIssuers } from './issuer-settings.ts';
 import { ledgerOriginSetting, readWitnesses, type Witness } from './witness-settings.ts';
 
 const schema = z.object({
@@ -33,6 +34,8 @@ const schema = z.object({
   SALLYPORT_CHECKPOINT_EVENTS: limit('events', { from: 1, to: 1_000_000, byDefault: 1_000 }),
   SALLYPORT_CHECKPOINT_INTERVAL_MS: milliseconds(300_000, 1),
   SALLYPORT_WITNESSES: z.string().default(''),
+  SALLYPORT_OIDC_ISSUERS: z.string().default(''),
+  SALLYPORT_WORKLOAD_UNSEEN_HOURS: limit('hours', { from: 1, to: 8_760, byDefault: 24 }),
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
   SALLYPORT_UPSTREAM_CONNECT_MS: milliseconds(10_000, 1),
   SALLYPORT_UPSTREAM_TIMEOUT_MS: milliseconds(60_000, 1),
@@ -87,6 +90,10 @@ export interface Config {
   readonly checkpointIntervalMs: number;
   /** Witnesses that cosign checkpoints. */
   readonly witnesses: readonly Witness[];
+  /** Clusters whose service account tokens enrol sidecars. */
+  readonly oidcIssuers: readonly OidcIssuer[];
+  /** Time after its last report at which a pod's sidecar is revoked. */
+  readonly workloadUnseenHours: number;
   /** Private CIDR ranges that `execute` may reach. */
   readonly allowPrivate: readonly string[];
   readonly upstreamConnectMs: number;
@@ -130,6 +137,8 @@ export function readConfig(source: SettingsSource): Config {
     checkpointEvents: settings.SALLYPORT_CHECKPOINT_EVENTS,
     checkpointIntervalMs: settings.SALLYPORT_CHECKPOINT_INTERVAL_MS,
     witnesses: readWitnesses(settings.SALLYPORT_WITNESSES),
+    oidcIssuers: readIssuers(settings.SALLYPORT_OIDC_ISSUERS, source.readFile),
+    workloadUnseenHours: settings.SALLYPORT_WORKLOAD_UNSEEN_HOURS,
     allowPrivate: privateRanges(settings.SALLYPORT_ALLOW_PRIVATE),
     upstreamConnectMs: settings.SALLYPORT_UPSTREAM_CONNECT_MS,
     upstreamTimeoutMs: settings.SALLYPORT_UPSTREAM_TIMEOUT_MS,

@@ -13,6 +13,7 @@ export const delegates = {
   approval: 'approval',
   binding_removal: 'bindingRemoval',
   directory_user: 'directoryUser',
+  enrolment_rule: 'enrolmentRule',
   enrolment_token: 'enrolmentToken',
   kill_switch: 'killSwitch',
   passport: 'passport',

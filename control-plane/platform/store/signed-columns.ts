@@ -5,6 +5,7 @@ import type {
   ApprovalVote,
   BindingRemoval,
   DirectoryUser,
+  EnrolmentRule,
   EnrolmentToken,
   KillSwitch,
   Passport,
@@ -31,6 +32,7 @@ interface SignedTables {
   };
   readonly binding_removal: BindingRemoval;
   readonly directory_user: DirectoryUser;
+  readonly enrolment_rule: EnrolmentRule;
   readonly enrolment_token: EnrolmentToken;
   readonly kill_switch: KillSwitch;
   readonly passport: Passport;
@@ -113,6 +115,21 @@ export const signedColumns = {
   },
   binding_removal: { key: ['tenantId', 'name'], signed: ['eventId', 'removedAt'] },
   directory_user: { key: ['tenantId', 'id'], signed: ['email', 'role'] },
+  enrolment_rule: {
+    key: ['tenantId', 'name'],
+    signed: [
+      'issuer',
+      'audience',
+      'namespace',
+      'serviceAccount',
+      'agentId',
+      'userId',
+      'environment',
+      'writtenBy',
+      'writerRole',
+      'eventId',
+    ],
+  },
   enrolment_token: {
     key: ['tenantId', 'hash'],
     signed: ['agentId', 'userId', 'environment', 'usesLeft', 'createdBy', 'expiresAt'],
@@ -149,6 +166,7 @@ export const signedColumns = {
   sidecar: {
     key: ['tenantId', 'id'],
     signed: ['agentId', 'userId', 'environment', 'signingJwk', 'encryptionJwk', 'revokedAt'],
+    added: ['revokedFor', 'ruleName', 'issuer', 'namespace', 'serviceAccount', 'podName', 'podUid'],
   },
   signing_key: {
     key: ['tenantId', 'kid'],

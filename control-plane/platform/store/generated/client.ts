@@ -147,6 +147,11 @@ export type KillSwitch = Prisma.KillSwitchModel
  */
 export type Sidecar = Prisma.SidecarModel
 /**
+ * Model EnrolmentRule
+ * 
+ */
+export type EnrolmentRule = Prisma.EnrolmentRuleModel
+/**
  * Model EnrolmentToken
  * 
  */

@@ -418,6 +418,7 @@ export const ModelName = {
   BindingRemoval: 'BindingRemoval',
   KillSwitch: 'KillSwitch',
   Sidecar: 'Sidecar',
+  EnrolmentRule: 'EnrolmentRule',
   EnrolmentToken: 'EnrolmentToken',
   SyncSection: 'SyncSection',
   Credential: 'Credential',
@@ -459,7 +460,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "tenant" | "apiKey" | "directoryUser" | "idempotency" | "agent" | "serviceAccount" | "passport" | "passportRevocation" | "passportUse" | "busClaim" | "policy" | "tool" | "toolVersion" | "policyCandidate" | "observation" | "approval" | "approvalVote" | "binding" | "bindingRemoval" | "killSwitch" | "sidecar" | "enrolmentToken" | "syncSection" | "credential" | "signingKey" | "vaultKey" | "vaultRoot" | "vaultHolder" | "evidenceRow" | "evidenceHead" | "evidenceChain" | "evidenceBatch" | "evidenceCheckpoint" | "evidenceVerification" | "eventOutbox" | "evidenceNode" | "evidenceCosignature" | "evidenceSalt" | "evidenceSetting" | "usageMinute" | "install" | "sink" | "delivery" | "integrityBaseline" | "aclPack" | "deviceGrant" | "certification"
+    modelProps: "tenant" | "apiKey" | "directoryUser" | "idempotency" | "agent" | "serviceAccount" | "passport" | "passportRevocation" | "passportUse" | "busClaim" | "policy" | "tool" | "toolVersion" | "policyCandidate" | "observation" | "approval" | "approvalVote" | "binding" | "bindingRemoval" | "killSwitch" | "sidecar" | "enrolmentRule" | "enrolmentToken" | "syncSection" | "credential" | "signingKey" | "vaultKey" | "vaultRoot" | "vaultHolder" | "evidenceRow" | "evidenceHead" | "evidenceChain" | "evidenceBatch" | "evidenceCheckpoint" | "evidenceVerification" | "eventOutbox" | "evidenceNode" | "evidenceCosignature" | "evidenceSalt" | "evidenceSetting" | "usageMinute" | "install" | "sink" | "delivery" | "integrityBaseline" | "aclPack" | "deviceGrant" | "certification"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -2014,6 +2015,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.SidecarCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.SidecarCountAggregateOutputType> | number
+        }
+      }
+    }
+    EnrolmentRule: {
+      payload: Prisma.$EnrolmentRulePayload<ExtArgs>
+      fields: Prisma.EnrolmentRuleFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.EnrolmentRuleFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.EnrolmentRuleFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>
+        }
+        findFirst: {
+          args: Prisma.EnrolmentRuleFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.EnrolmentRuleFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>
+        }
+        findMany: {
+          args: Prisma.EnrolmentRuleFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>[]
+        }
+        create: {
+          args: Prisma.EnrolmentRuleCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>
+        }
+        createMany: {
+          args: Prisma.EnrolmentRuleCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.EnrolmentRuleCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>[]
+        }
+        delete: {
+          args: Prisma.EnrolmentRuleDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>
+        }
+        update: {
+          args: Prisma.EnrolmentRuleUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>
+        }
+        deleteMany: {
+          args: Prisma.EnrolmentRuleDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.EnrolmentRuleUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.EnrolmentRuleUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>[]
+        }
+        upsert: {
+          args: Prisma.EnrolmentRuleUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$EnrolmentRulePayload>
+        }
+        aggregate: {
+          args: Prisma.EnrolmentRuleAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateEnrolmentRule>
+        }
+        groupBy: {
+          args: Prisma.EnrolmentRuleGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.EnrolmentRuleGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.EnrolmentRuleCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.EnrolmentRuleCountAggregateOutputType> | number
         }
       }
     }
@@ -4341,10 +4416,37 @@ export const SidecarScalarFieldEnum = {
   ackedSegment: 'ackedSegment',
   ackedRecord: 'ackedRecord',
   revokedAt: 'revokedAt',
+  revokedFor: 'revokedFor',
+  ruleName: 'ruleName',
+  issuer: 'issuer',
+  namespace: 'namespace',
+  serviceAccount: 'serviceAccount',
+  podName: 'podName',
+  podUid: 'podUid',
   mac: 'mac'
 } as const
 
 export type SidecarScalarFieldEnum = (typeof SidecarScalarFieldEnum)[keyof typeof SidecarScalarFieldEnum]
+
+
+export const EnrolmentRuleScalarFieldEnum = {
+  tenantId: 'tenantId',
+  name: 'name',
+  issuer: 'issuer',
+  audience: 'audience',
+  namespace: 'namespace',
+  serviceAccount: 'serviceAccount',
+  agentId: 'agentId',
+  userId: 'userId',
+  environment: 'environment',
+  writtenBy: 'writtenBy',
+  writerRole: 'writerRole',
+  writtenAt: 'writtenAt',
+  eventId: 'eventId',
+  mac: 'mac'
+} as const
+
+export type EnrolmentRuleScalarFieldEnum = (typeof EnrolmentRuleScalarFieldEnum)[keyof typeof EnrolmentRuleScalarFieldEnum]
 
 
 export const EnrolmentTokenScalarFieldEnum = {
@@ -5016,6 +5118,7 @@ export type GlobalOmitConfig = {
   bindingRemoval?: Prisma.BindingRemovalOmit
   killSwitch?: Prisma.KillSwitchOmit
   sidecar?: Prisma.SidecarOmit
+  enrolmentRule?: Prisma.EnrolmentRuleOmit
   enrolmentToken?: Prisma.EnrolmentTokenOmit
   syncSection?: Prisma.SyncSectionOmit
   credential?: Prisma.CredentialOmit
