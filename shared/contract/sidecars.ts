@@ -68,7 +68,7 @@ export const createEnrolmentToken = operation({
 });
 
 /** A public key from a sidecar. Its `kid` is computed; a supplied one is ignored. */
-const enrolledJwk = (crv: string) =>
+export const enrolledJwk = (crv: string) =>
   z.strictObject({
     kty: z.literal('OKP'),
     crv: statedAs(z.string().max(16), { const: crv }),
@@ -77,6 +77,34 @@ const enrolledJwk = (crv: string) =>
       .string()
       .regex(/^[\w-]{42}[AEIMQUYcgkosw048]$/, 'must be the base64url of a 32-byte public key'),
   });
+
+/** The response to an enrolment. */
+export const enrolledSidecar = {
+  status: 201,
+  description: 'The agent and user that the sidecar acts for, and the keys that it must pin.',
+  schema: z.object({
+    sidecar_id: z.string(),
+    tenant_id: z.string(),
+    agent_id: z.string(),
+    user_id: z.string(),
+    environment,
+    /** Keys that verify signed sections and heartbeats. */
+    section_keys: z.array(publicJwk),
+    passport_keys: z.array(publicJwk),
+    audience: z.string(),
+    hold_ms: z.number().int().optional(),
+  }),
+  example: {
+    sidecar_id: sidecarExample,
+    tenant_id: 'default',
+    agent_id: '7',
+    user_id: 'user_12',
+    environment: 'prod',
+    section_keys: [jwkExample],
+    passport_keys: [jwkExample],
+    audience: `sidecar://${sidecarExample}`,
+  },
+};
 
 export const enrolSidecar = operation({
   ...shared,
@@ -100,32 +128,7 @@ export const enrolSidecar = operation({
     encryption_jwk: { kty: 'OKP', crv: 'X25519', x: 'hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo' },
     version: '0.1.0',
   },
-  success: {
-    status: 201,
-    description: 'The agent and user that the sidecar acts for, and the keys that it must pin.',
-    schema: z.object({
-      sidecar_id: z.string(),
-      tenant_id: z.string(),
-      agent_id: z.string(),
-      user_id: z.string(),
-      environment,
-      /** Keys that verify signed sections and heartbeats. */
-      section_keys: z.array(publicJwk),
-      passport_keys: z.array(publicJwk),
-      audience: z.string(),
-      hold_ms: z.number().int().optional(),
-    }),
-    example: {
-      sidecar_id: sidecarExample,
-      tenant_id: 'default',
-      agent_id: '7',
-      user_id: 'user_12',
-      environment: 'prod',
-      section_keys: [jwkExample],
-      passport_keys: [jwkExample],
-      audience: `sidecar://${sidecarExample}`,
-    },
-  },
+  success: enrolledSidecar,
   errors: ['args.schema_invalid', 'sidecar.token_invalid', 'agent.not_found', 'agent.disabled'],
 });
 
@@ -164,6 +167,19 @@ const sidecarRecord = z.object({
   enrolled_at: z.string(),
   last_seen_at: z.string().optional(),
   revoked_at: z.string().optional(),
+  /** Why the sidecar was revoked. */
+  revoked_for: z.enum(['operator', 'replaced', 'rule', 'unseen']).optional(),
+  /** The pod, if the sidecar enrolled with a workload token. */
+  workload: z
+    .object({
+      rule: z.string(),
+      issuer: z.string(),
+      namespace: z.string(),
+      service_account: z.string(),
+      pod_name: z.string(),
+      pod_uid: z.string(),
+    })
+    .optional(),
   /** When the sidecar's agent was disabled. */
   agent_disabled_at: z.string().optional(),
   acked_record: z.number(),

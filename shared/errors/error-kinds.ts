@@ -9,6 +9,7 @@ import {
   unusable,
 } from './error-kind.ts';
 import { sidecarErrorKinds } from './sidecar-error-kinds.ts';
+import { workloadErrorKinds } from './workload-error-kinds.ts';
 
 /**
  * Every reason code of Sallyport itself. Policies may set their own codes on a verdict; those are
@@ -316,6 +317,7 @@ export const errorKinds = {
   'execution.interrupted': outage(503, 'The control plane stopped while the call was in flight.'),
 
   ...sidecarErrorKinds,
+  ...workloadErrorKinds,
 
   'internal.unexpected': failure(500, 'An unexpected error occurred; it was logged.'),
 } as const satisfies Record<string, ErrorKind>;
