@@ -42,6 +42,7 @@ import { serve } from './serve.ts';
 import { createStateMetrics } from './telemetry/state-metrics.ts';
 import { ensureDevelopmentTenants } from './tenants/create-tenant.ts';
 import { sweepUsage } from './usage/read-usage.ts';
+import { startPodCollection } from './workloads/collect-pods.ts';
 
 const version = '0.1.0';
 
@@ -67,6 +68,7 @@ export async function startControlPlane(
     for (const port of ports) services.upstream.guard.ownPorts.add(port);
     const integrity = await startIntegritySweep(services);
     const sweep = startExpirySweep(services);
+    const pods = startPodCollection(services);
     const deliveries = startDeliveryWorker(services, channelsOf(services));
     const checkpoints = startCheckpointRounds(services);
     const verification = startSelfVerification(services);
@@ -75,6 +77,7 @@ export async function startControlPlane(
       clearInterval(hourly);
       await integrity.close();
       await sweep.close();
+      await pods.close();
       await checkpoints.close();
       await deliveries.close();
       await verification.close();

@@ -18,6 +18,7 @@ import { tenantRoutes } from './tenants/routes.ts';
 import { toolRoutes } from './tools/routes.ts';
 import { trialRoutes } from './trials/routes.ts';
 import { userRoutes } from './users/routes.ts';
+import { workloadRoutes } from './workloads/routes.ts';
 
 /** All operations of the control plane, bound to their use cases. */
 export function allRoutes(services: Services): readonly Route[] {
@@ -37,6 +38,7 @@ export function allRoutes(services: Services): readonly Route[] {
     ...bindingRoutes(services),
     ...killSwitchRoutes(services),
     ...sidecarRoutes(services),
+    ...workloadRoutes(services),
     ...tenantRoutes(services),
     ...userRoutes(services),
     ...notifyRoutes(services),

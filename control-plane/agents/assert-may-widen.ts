@@ -20,9 +20,10 @@ interface Widening {
 const stepsMax = 2_000_000;
 
 /**
- * Throws `agent.widening_refused` if an API caller without the right to enrol sidecars adds a
- * capability that reaches a stored credential, or adds any capability to an agent that has sidecars
- * or enrolment tokens. Call it under the registry's lock, so that no token is created meanwhile.
+ * Applies to API callers that may not enrol sidecars. Throws `agent.widening_refused` if a gained
+ * capability reaches a stored credential, or if an agent with sidecars, enrolment tokens or
+ * enrolment rules gains any capability. Call it under the registry's lock, so that no token is
+ * created meanwhile.
  */
 export async function assertMayWiden(
   services: Pick<Services, 'vault' | 'clock' | 'guard'>,
@@ -34,7 +35,10 @@ export async function assertMayWiden(
   const gained = gainedBy(known?.capabilities ?? [], capabilities);
   if (gained.length === 0) return;
   if (known !== undefined && (await hasSidecars(tx, services, { tenantId, id: known.id }))) {
-    throw refused(name, `gains "${gained[0]}" while it has sidecars or enrolment tokens`);
+    throw refused(
+      name,
+      `gains "${gained[0]}" while it has sidecars, enrolment tokens or enrolment rules`,
+    );
   }
   const budget = { steps: stepsMax };
   const credentials = await boundTools(services, tx, tenantId);
@@ -55,8 +59,8 @@ function gainedBy(before: readonly string[], after: readonly string[]): readonly
 }
 
 /**
- * Reads the tokens first and then the sidecars: a token that is consumed between the two reads has
- * then become a sidecar.
+ * Reads rules and tokens before sidecars, because a token consumed between the two reads appears as a
+ * sidecar.
  */
 async function hasSidecars(
   db: SignedClient,
@@ -66,6 +70,7 @@ async function hasSidecars(
   const agentId = String(id);
   const expiresAt = { gt: new Date(clock.now()) };
   const live = { tenantId, agentId, usesLeft: { gt: 0 }, expiresAt };
+  if ((await claimedRows(db, 'enrolment_rule').count({ tenantId, agentId })) > 0) return true;
   if ((await claimedRows(db, 'enrolment_token').count(live)) > 0) return true;
   return (await claimedRows(db, 'sidecar').count({ tenantId, agentId, revokedAt: null })) > 0;
 }

@@ -9,6 +9,9 @@ type Guard = Permission | 'enrolment' | 'sealed hosts';
  */
 export const secretPaths: Readonly<Record<string, readonly [Guard, string]>> = {
   createEnrolmentToken: ['sidecar.enrol', 'who holds a token enrols keys of their own'],
+  putEnrolmentRule: ['sidecar.enrol', 'pods of the service account enrol keys of their own'],
+  enrolWorkload: ['enrolment', 'needs an enrolment rule, which only sidecar.enrol writes'],
+  deleteEnrolmentRule: ['sidecar.enrol', 'revokes sidecars, and enrols none'],
   enrolSidecar: ['enrolment', 'consumes a token, which only sidecar.enrol makes'],
   getSidecarCredentials: ['enrolment', 'encrypted to the enrolled key, sealed before'],
   registerAgent: ['sidecar.enrol', 'capabilities that reach a credential, or of a live sidecar'],
@@ -52,6 +55,7 @@ export const secretFree: readonly string[] = [
   'getDecisionFixture',
   'getEntries',
   'getEventArguments',
+  'getEnrolmentRule',
   'getEvidenceJwks',
   'getInclusionProof',
   'getKeySuccession',
@@ -79,6 +83,7 @@ export const secretFree: readonly string[] = [
   'listCredentials',
   'listDeadLetters',
   'listDeliveries',
+  'listEnrolmentRules',
   'listEvidenceEvents',
   'listKeys',
   'listKillSwitches',

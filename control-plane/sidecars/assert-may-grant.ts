@@ -22,7 +22,7 @@ interface Grant {
 export async function assertMayGrant(
   services: Pick<Services, 'clock' | 'config' | 'guard'>,
   db: SignedClient,
-  caller: Caller,
+  caller: Pick<Caller, 'tenantId' | 'role' | 'agentId'>,
   grant: Grant,
 ): Promise<void> {
   const { userId } = grant;

@@ -12,8 +12,8 @@ import type { EnrolmentToken, Sidecar } from '../platform/store/generated/client
 import { readEncryptionKey, readSigningKey, type SentJwk } from './enrolled-keys.ts';
 import { assertAgent, tokenHash } from './enrolment-token.ts';
 
-interface Enrolment {
-  readonly token: string;
+/** Keys that a sidecar sends at its enrolment. */
+export interface SentKeys {
   /** Ed25519 key that authenticates the sidecar. */
   readonly signingJwk: SentJwk;
   /** X25519 key that the sidecar's credentials are encrypted to. */
@@ -21,7 +21,11 @@ interface Enrolment {
   readonly version?: string | undefined;
 }
 
-interface EnrolledSidecar {
+interface Enrolment extends SentKeys {
+  readonly token: string;
+}
+
+export interface EnrolledSidecar {
   readonly sidecarId: string;
   readonly tenantId: string;
   readonly agentId: string;
@@ -41,8 +45,8 @@ export async function enrolSidecar(
   services: Services,
   enrolment: Enrolment,
 ): Promise<EnrolledSidecar> {
-  const signingJwk = readSigningKey('signing_jwk', enrolment.signingJwk);
-  const encryptionJwk = readEncryptionKey('encryption_jwk', enrolment.encryptionJwk);
+  const enrolledKeys = readKeys(enrolment);
+  const { signingJwk, encryptionJwk } = enrolledKeys;
   const hash = tokenHash(enrolment.token);
   // The token is verified before any write in the tenant that the token names.
   const token = await signedRows(services, 'enrolment_token').findUnique({ where: { hash } });
@@ -53,7 +57,13 @@ export async function enrolSidecar(
   const { result: sidecar } = await commitChange(services, tenantId, async (tx, notes) => {
     await useToken(notes, token, services.clock.now());
     await assertAgent(services, tx, tenantId, token.agentId);
-    const created = await insert(services, notes, { token, signingJwk, encryptionJwk });
+    const created = await insertSidecar(services, notes, {
+      tenantId,
+      agentId: token.agentId,
+      userId: token.userId,
+      environment: token.environment,
+      ...enrolledKeys,
+    });
     notes.sections(sidecarSection(created.id));
     await notes.event({
       type: 'sidecar.enrolled',
@@ -71,13 +81,34 @@ export async function enrolSidecar(
     });
     return created;
   });
+  return enrolledAs(sidecar, keys);
+}
+
+/** Parses the public keys of an enrolment. */
+export function readKeys({ signingJwk, encryptionJwk }: SentKeys): EnrolledKeys {
   return {
-    sidecarId: sidecar.id,
+    signingJwk: readSigningKey('signing_jwk', signingJwk),
+    encryptionJwk: readEncryptionKey('encryption_jwk', encryptionJwk),
+  };
+}
+
+export interface EnrolledKeys {
+  readonly signingJwk: PublicJwk;
+  readonly encryptionJwk: PublicJwk;
+}
+
+/** The enrolment of a stored sidecar. */
+export function enrolledAs(
+  { id, tenantId, agentId, userId, environment }: Verified<Sidecar>,
+  keys: PinnedKeys,
+): EnrolledSidecar {
+  return {
+    sidecarId: id,
     tenantId,
-    agentId: sidecar.agentId,
-    userId: sidecar.userId,
-    environment: sidecar.environment as Environment,
-    audience: sidecarAudience(sidecar.id),
+    agentId,
+    userId,
+    environment: environment as Environment,
+    audience: sidecarAudience(id),
     ...keys,
   };
 }
@@ -96,33 +127,49 @@ async function useToken(
   await tokens.signChange({ where: { hash } }, ({ usesLeft }) => ({ usesLeft: usesLeft + 1 }));
 }
 
-async function insert(
-  { clock }: Services,
+/** The response's body of an enrolment. */
+export function enrolledBody(enrolled: EnrolledSidecar) {
+  return {
+    sidecar_id: enrolled.sidecarId,
+    tenant_id: enrolled.tenantId,
+    agent_id: enrolled.agentId,
+    user_id: enrolled.userId,
+    environment: enrolled.environment,
+    section_keys: [...enrolled.sectionKeys],
+    passport_keys: [...enrolled.passportKeys],
+    audience: enrolled.audience,
+  };
+}
+
+type NewSidecar = Pick<Sidecar, 'tenantId' | 'agentId' | 'userId' | 'environment'> &
+  Partial<
+    Pick<Sidecar, 'ruleName' | 'issuer' | 'namespace' | 'serviceAccount' | 'podName' | 'podUid'>
+  > &
+  EnrolledKeys;
+
+/** Stores a new sidecar, signed. */
+export async function insertSidecar(
+  { clock }: Pick<Services, 'clock'>,
   notes: ChangeNotes,
-  {
-    token,
-    signingJwk,
-    encryptionJwk,
-  }: {
-    readonly token: Verified<EnrolmentToken>;
-    readonly signingJwk: PublicJwk;
-    readonly encryptionJwk: PublicJwk;
-  },
+  { signingJwk, encryptionJwk, ...row }: NewSidecar,
 ): Promise<Verified<Sidecar>> {
   const nowMs = clock.now();
   return notes.rows('sidecar').create({
+    ...row,
     id: newId('sc', nowMs),
-    tenantId: token.tenantId,
-    agentId: token.agentId,
-    userId: token.userId,
-    environment: token.environment,
     signingJwk: { ...signingJwk, use: 'sig', alg: 'EdDSA' },
     encryptionJwk: { ...encryptionJwk, use: 'enc' },
     enrolledAt: new Date(nowMs),
   });
 }
 
-async function pinnedKeys({ signingKeys }: Services, tenantId: string) {
+type PinnedKeys = Pick<EnrolledSidecar, 'sectionKeys' | 'passportKeys'>;
+
+/** The keys that a sidecar pins at its enrolment. */
+export async function pinnedKeys(
+  { signingKeys }: Pick<Services, 'signingKeys'>,
+  tenantId: string,
+): Promise<PinnedKeys> {
   const { publicJwk } = await signingKeys.active(tenantId, 'sync');
   await signingKeys.active(tenantId, 'passport');
   return {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { JsonObject } from '../../shared/base/json.ts';
 import { report as reportForm } from '../../shared/contract/sidecars.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
-import { sidecarSection, tenantSections } from '../../shared/sync/sections.ts';
+import { tenantSections } from '../../shared/sync/sections.ts';
 import type { Environment } from '../../shared/vocabulary/action.ts';
 import { commitChange } from '../core/commit-change.ts';
 import type { Services } from '../core/services.ts';
@@ -12,6 +12,7 @@ import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 import { readColumn } from '../platform/store/read-column.ts';
 import { evidenceIncidents, reportIncident } from './report-incident.ts';
+import { type RevocationReason, retireSidecar } from './retire-sidecar.ts';
 
 /** A sidecar, the incidents of its evidence, and when its agent was disabled. */
 export interface FleetMember {
@@ -133,19 +134,15 @@ export async function revokeSidecar(
     const query = { where: { tenantId_id: { tenantId, id } } };
     const found = await sidecars.findUniqueUnverified(query);
     if (found === null) throw new GatewayError('sidecar.not_found');
-    const retiring = { changes: { revokedAt: now }, forged: 'sign' } as const;
-    const revoked = await sidecars.retire(found, { revokedAt: null }, retiring);
-    if (revoked === undefined) {
+    const retired = await retireSidecar(notes, found, {
+      at: now,
+      reason: 'operator',
+      by: principal,
+    });
+    if (retired === undefined) {
       const earlier = (await sidecars.findUniqueUnverified(query)) ?? found;
       return claimsOf(earlier).revokedAt ?? now;
     }
-    notes.sections('revocations', sidecarSection(id));
-    await notes.event({
-      type: 'sidecar.revoked',
-      chainId: `sidecar:${id}`,
-      agentId: revoked.agentId,
-      data: { by: principal, sidecar_id: id },
-    });
     return now;
   });
   return result;
@@ -180,6 +177,8 @@ export function sidecarRecord({ sidecar: row, incidents, agentDisabledAt }: Flee
     enrolled_at: row.enrolledAt.toISOString(),
     last_seen_at: row.lastSeenAt?.toISOString(),
     revoked_at: row.revokedAt?.toISOString(),
+    revoked_for: (row.revokedFor as RevocationReason | null) ?? undefined,
+    workload: workloadOf(row),
     agent_disabled_at: agentDisabledAt?.toISOString(),
     acked_record: Number(row.ackedRecord),
     evidence_incidents: incidents?.count ?? 0,
@@ -194,5 +193,18 @@ export function sidecarRecord({ sidecar: row, incidents, agentDisabledAt }: Flee
     ...(row.report === null
       ? {}
       : { report: readColumn(reportForm, row.report, 'sidecar.report') }),
+  };
+}
+
+/** The pod of a sidecar that enrolled with a workload token. */
+function workloadOf(row: Verified<Sidecar>) {
+  if (row.ruleName === null) return undefined;
+  return {
+    rule: row.ruleName,
+    issuer: row.issuer ?? '',
+    namespace: row.namespace ?? '',
+    service_account: row.serviceAccount ?? '',
+    pod_name: row.podName ?? '',
+    pod_uid: row.podUid ?? '',
   };
 }

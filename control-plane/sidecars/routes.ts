@@ -3,7 +3,7 @@ import * as contract from '../../shared/contract/sidecars.ts';
 import type { Services } from '../core/services.ts';
 import { type Route, route } from '../platform/http/route.ts';
 import { claimSidecarPassport } from './claim-sidecar-passport.ts';
-import { enrolSidecar } from './enrol-sidecar.ts';
+import { enrolledBody, enrolSidecar } from './enrol-sidecar.ts';
 import { createEnrolmentToken } from './enrolment-token.ts';
 import {
   currentVersions,
@@ -45,18 +45,7 @@ function fleetRoutes(services: Services): Route[] {
         encryptionJwk: body.encryption_jwk,
         version: body.version,
       });
-      return {
-        body: {
-          sidecar_id: enrolled.sidecarId,
-          tenant_id: enrolled.tenantId,
-          agent_id: enrolled.agentId,
-          user_id: enrolled.userId,
-          environment: enrolled.environment,
-          section_keys: [...enrolled.sectionKeys],
-          passport_keys: [...enrolled.passportKeys],
-          audience: enrolled.audience,
-        },
-      };
+      return { body: enrolledBody(enrolled) };
     }),
     route(contract.listSidecars, async (_input, caller) => ({
       body: {

@@ -15,6 +15,7 @@ import { sidecarRoutes } from '../../../control-plane/sidecars/routes.ts';
 import { tenantRoutes } from '../../../control-plane/tenants/routes.ts';
 import { toolRoutes } from '../../../control-plane/tools/routes.ts';
 import { trialRoutes } from '../../../control-plane/trials/routes.ts';
+import { workloadRoutes } from '../../../control-plane/workloads/routes.ts';
 import type { JsonObject } from '../../../shared/base/json.ts';
 import { registerAgent } from '../../../shared/contract/agents.ts';
 import type { Client } from '../../../shared/contract/base/client.ts';
@@ -105,6 +106,7 @@ export function routesOf(services: Services) {
     ...credentialRoutes(services),
     ...agentRoutes(services),
     ...sidecarRoutes(services),
+    ...workloadRoutes(services),
     ...notifyRoutes(services),
     ...evidenceRoutes(services),
     ...complianceRoutes(services),

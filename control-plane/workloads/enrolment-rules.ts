@@ -1,0 +1,219 @@
+import type { z } from 'zod';
+import type {
+  EnrolmentRuleRecord,
+  putEnrolmentRule as putOperation,
+} from '../../shared/contract/enrolment-rules.ts';
+import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import type { Environment } from '../../shared/vocabulary/action.ts';
+import { type ChangeNotes, commitChange } from '../core/commit-change.ts';
+import type { Services } from '../core/services.ts';
+import type { Caller } from '../platform/access/caller.ts';
+import { assertOwnAgent } from '../platform/access/own-agent.ts';
+import { signedRows } from '../platform/signed-store/signed-rows.ts';
+import { claimsOf, type Unverified, type Verified } from '../platform/signed-store/verified.ts';
+import type { EnrolmentRule, Sidecar } from '../platform/store/generated/client.ts';
+import { lockFor, type Transaction } from '../platform/store/transaction.ts';
+import { assertMayGrant } from '../sidecars/assert-may-grant.ts';
+import { assertAgent } from '../sidecars/enrolment-token.ts';
+import { retireSidecar } from '../sidecars/retire-sidecar.ts';
+import { ruleChain, ruleEvents } from './current-rule.ts';
+
+type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
+
+interface StoredRule {
+  readonly rule: EnrolmentRuleRecord;
+  /** Capabilities of the agent when the rule is stored. */
+  readonly capabilities: readonly string[];
+  readonly revokedSidecars: number;
+}
+
+/** Stores a rule as a whole. Revokes the sidecars of the former rule, unless nothing changed. */
+export async function putEnrolmentRule(
+  services: Services,
+  caller: Caller,
+  { name, fields }: { readonly name: string; readonly fields: Fields },
+): Promise<StoredRule> {
+  const { config, clock } = services;
+  const { tenantId, principal, role } = caller;
+  const { issuer, audience, namespace, environment } = fields;
+  const [agentId, userId] = [fields.agent_id, fields.user_id];
+  assertOwnAgent(caller, agentId);
+  if (!config.oidcIssuers.some((one) => one.issuer === issuer)) {
+    throw new GatewayError('enrolment_rule.issuer_unknown');
+  }
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    // Prevents a concurrent widening of the agent's capabilities.
+    await lockFor(tx, tenantId, 'agents');
+    const { capabilities } = await assertAgent(services, tx, tenantId, agentId);
+    await assertMayGrant(services, tx, caller, { agentId, userId, environment });
+    const former = await lockedRule(tx, notes, { tenantId, name });
+    if (former !== undefined) assertOwnAgent(caller, former.agentId);
+    const terms = {
+      issuer,
+      audience,
+      namespace,
+      serviceAccount: fields.service_account,
+      agentId,
+      userId,
+      environment,
+    };
+    await refuseOverlap(notes, { tenantId, name }, terms);
+    const { id: eventId } = await notes.event({
+      type: ruleEvents.written,
+      chainId: ruleChain(name),
+      agentId,
+      userId,
+      data: { by: principal, rule: { ...fields }, capabilities: [...capabilities] },
+    });
+    const written = { writtenBy: principal, writerRole: role, eventId };
+    const writtenAt = new Date(clock.now());
+    const rows = notes.rows('enrolment_rule');
+    const row = await rows.put({ tenantId, name, ...terms, ...written, writtenAt });
+    const revokedSidecars = await retireSidecars(services, notes, { tenantId, name, terms });
+    return { rule: ruleRecordOf(row), capabilities, revokedSidecars };
+  });
+  return result;
+}
+
+/** Deletes a rule and revokes the sidecars that it enrolled, in one transaction. */
+export async function deleteEnrolmentRule(
+  services: Services,
+  caller: Caller,
+  name: string,
+): Promise<number> {
+  const { tenantId, principal } = caller;
+  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
+    await lockFor(tx, tenantId, locked);
+    const former = await lockedRule(tx, notes, { tenantId, name });
+    if (former === undefined) throw new GatewayError('enrolment_rule.not_found');
+    assertOwnAgent(caller, former.agentId);
+    await notes.rows('enrolment_rule').remove({ tenantId, name });
+    await notes.event({
+      type: ruleEvents.removed,
+      chainId: ruleChain(name),
+      agentId: former.agentId,
+      data: { by: principal },
+    });
+    return retireSidecars(services, notes, { tenantId, name });
+  });
+  return result;
+}
+
+/** All rules of the tenant, by name; forged ones are left out. */
+export async function listEnrolmentRules(
+  services: Pick<Services, 'db' | 'guard'>,
+  { tenantId }: Caller,
+): Promise<readonly EnrolmentRuleRecord[]> {
+  const rules = signedRows(services, 'enrolment_rule');
+  const rows = await rules.findValid({ where: { tenantId }, orderBy: { name: 'asc' } });
+  return rows.map(ruleRecordOf);
+}
+
+export async function getEnrolmentRule(
+  services: Pick<Services, 'db' | 'guard'>,
+  { tenantId }: Caller,
+  name: string,
+): Promise<EnrolmentRuleRecord> {
+  const rules = signedRows(services, 'enrolment_rule');
+  const row = await rules.findUnique({ where: { tenantId_name: { tenantId, name } } });
+  if (row === null) throw new GatewayError('enrolment_rule.not_found');
+  return ruleRecordOf(row);
+}
+
+const locked = 'enrolment rules';
+
+interface RuleKey {
+  readonly tenantId: string;
+  readonly name: string;
+}
+
+type Terms = Pick<
+  EnrolmentRule,
+  'issuer' | 'audience' | 'namespace' | 'serviceAccount' | 'agentId' | 'userId' | 'environment'
+>;
+
+/**
+ * Locks the rules of the tenant against other writers, and this row against enrolments. The row may
+ * be forged, because it is replaced or deleted as a whole.
+ */
+async function lockedRule(
+  tx: Transaction,
+  notes: ChangeNotes,
+  key: RuleKey,
+): Promise<EnrolmentRule | undefined> {
+  await lockFor(tx, key.tenantId, locked);
+  const rules = notes.rows('enrolment_rule');
+  await rules.lock(key);
+  const row = await rules.findUniqueUnverified({ where: { tenantId_name: key } });
+  return row === null ? undefined : claimsOf(row);
+}
+
+async function refuseOverlap(
+  notes: ChangeNotes,
+  { tenantId, name }: RuleKey,
+  { issuer, namespace, serviceAccount }: Terms,
+): Promise<void> {
+  const [other] = await notes.rows('enrolment_rule').findClaims(['name'], {
+    where: { tenantId, issuer, namespace, serviceAccount, name: { not: name } },
+  });
+  if (other === undefined) return;
+  throw new GatewayError('enrolment_rule.overlap', {
+    message: `The enrolment rule ${other.name} already names ${namespace}/${serviceAccount} of this issuer; change or delete it.`,
+    details: { rule: other.name },
+  });
+}
+
+interface Retiring extends RuleKey {
+  /** The terms of the new rule; undefined if the rule is deleted. */
+  readonly terms?: Terms;
+}
+
+/**
+ * Revokes the sidecars of a rule that the new terms would not enrol in the same way; returns their
+ * number. A new audience applies to the next enrolment only.
+ */
+async function retireSidecars(
+  { clock }: Pick<Services, 'clock'>,
+  notes: ChangeNotes,
+  { tenantId, name, terms }: Retiring,
+): Promise<number> {
+  const sidecars = notes.rows('sidecar');
+  const rows = await sidecars.findUnverified({
+    where: { tenantId, ruleName: name, revokedAt: null },
+    orderBy: { id: 'asc' },
+  });
+  const isCovered = (row: Unverified<Sidecar>) =>
+    terms !== undefined &&
+    authority.every((column) => claimsOf(row)[column] === terms[column]) &&
+    sidecars.isValid(row);
+  const retiring = rows.filter((row) => !isCovered(row));
+  const at = new Date(clock.now());
+  for (const row of retiring) {
+    await retireSidecar(notes, row, { at, reason: 'rule', by: `enrolment-rule:${name}` });
+  }
+  return retiring.length;
+}
+
+const authority = [
+  'issuer',
+  'namespace',
+  'serviceAccount',
+  'agentId',
+  'userId',
+  'environment',
+] as const;
+
+function ruleRecordOf(row: Verified<EnrolmentRule>): EnrolmentRuleRecord {
+  return {
+    name: row.name,
+    issuer: row.issuer,
+    audience: row.audience,
+    namespace: row.namespace,
+    service_account: row.serviceAccount,
+    agent_id: row.agentId,
+    user_id: row.userId,
+    environment: row.environment as Environment,
+    written_by: row.writtenBy,
+    written_at: row.writtenAt.toISOString(),
+  };
+}
