@@ -16,9 +16,14 @@ import { buildEnforcement } from './boot/build-enforcement.ts';
 import { followSectionKeys } from './boot/follow-section-keys.ts';
 import { listen } from './boot/listen.ts';
 import { lockDataDirectory } from './boot/lock-data-directory.ts';
+import { noteRefusal } from './boot/note-refusal.ts';
 import { openEvidence } from './boot/open-evidence.ts';
+import { setAsideRecords } from './boot/set-aside-records.ts';
+import { stayEnrolled } from './boot/stay-enrolled.ts';
 import { connectControlPlane } from './control-plane/client.ts';
 import { enrol } from './control-plane/enrolment.ts';
+import type { Enrolment } from './control-plane/enrolment-file.ts';
+import { enrolByWorkload } from './control-plane/workload-enrolment.ts';
 import { recordLife } from './records/sidecar-life.ts';
 import { openReplica } from './replica/open-replica.ts';
 import { type Config, ownPorts, readConfig } from './settings/config.ts';
@@ -39,6 +44,8 @@ export interface Sidecar {
   /** A PEM file of all authorities that an agent needs: the system's and the sidecar's own. */
   readonly caPath: string;
   readonly identity: Identity;
+  /** Resolves when the control plane no longer knows the sidecar, or has revoked it. */
+  readonly refused: Promise<void>;
   close(): Promise<void>;
 }
 
@@ -72,7 +79,7 @@ async function build(
 ): Promise<Sidecar> {
   const { dataDir } = config;
   closing.add(lockDataDirectory(dataDir));
-  const enrolment = await enrol({ ...config, token: config.enrolmentToken, version });
+  const enrolment = await enrolSidecar(config, log);
   const { identity } = enrolment;
   const { sidecarId } = identity;
   const authority = loadAuthority({
@@ -96,11 +103,12 @@ async function build(
     snapshotFile: join(dataDir, 'snapshot.json'),
   });
   closing.add(() => replica.close());
-  const controlPlane = connectControlPlane({
+  const connected = connectControlPlane({
     url: config.controlPlaneUrl,
     enrolment,
     clock: replica.clock,
   });
+  const { controlPlane, refused } = noteRefusal(connected);
   const sectionKeys = followSectionKeys({ dataDir, enrolment, controlPlane, replica, log });
   const guard = createGuard({
     allowPrivate: config.allowPrivate,
@@ -136,7 +144,16 @@ async function build(
   const report = { replica, spool, metrics, controlPlane, onSectionKey, version, log };
   const reports = startReports(report);
   closing.add(() => reports.close());
-  return { ...urls, caPath, identity, close: () => closing.run() };
+  return { ...urls, caPath, identity, refused, close: () => closing.run() };
+}
+
+/** Enrols with the service account token of the pod if there is one, otherwise with a token. */
+function enrolSidecar(config: Config, log: Log): Promise<Enrolment> {
+  const { dataDir, workloadTokenFile: tokenFile } = config;
+  if (tokenFile === undefined) return enrol({ ...config, token: config.enrolmentToken, version });
+  const onReplaced = (sidecarId: string | undefined) =>
+    setAsideRecords({ dataDir, sidecarId, log });
+  return enrolByWorkload({ ...config, tokenFile, version, log, onReplaced });
 }
 
 function logFor({ logLevel }: Config): Log {
@@ -156,8 +173,19 @@ async function main(): Promise<void> {
   }
   const log = logFor(config);
   if (isInsecureTls) log.warn({}, insecureTlsIgnored);
-  const sidecar = await startSidecar(config, { log });
-  log.info({ proxy: sidecar.proxyUrl, admin: sidecar.adminUrl }, 'the sidecar listens');
+  // As the first process of a container, this program ignores signals without a handler.
+  const end = () => process.exit(0);
+  process.on('SIGTERM', end);
+  process.on('SIGINT', end);
+  const start = async () => {
+    const started = await startSidecar(config, { log });
+    log.info({ proxy: started.proxyUrl, admin: started.adminUrl }, 'the sidecar listens');
+    return started;
+  };
+  const isPod = config.workloadTokenFile !== undefined;
+  const sidecar = isPod ? await stayEnrolled({ start, log, onFailure: endWith }) : await start();
+  process.off('SIGTERM', end);
+  process.off('SIGINT', end);
   endOnSignal(sidecar, { log, withinMs: config.limits.drainMs + lastStepsMs });
 }
 
@@ -166,7 +194,7 @@ async function main(): Promise<void> {
  * process at once; the evidence is already on disk.
  */
 function endOnSignal(
-  sidecar: Sidecar,
+  sidecar: Pick<Sidecar, 'close'>,
   { log, withinMs }: { readonly log: Log; readonly withinMs: number },
 ): void {
   let isEnding = false;
@@ -189,11 +217,13 @@ function endOnSignal(
  * than running this file directly.
  */
 export function run(): Promise<void> {
-  return main().catch((error: Error) => {
-    const text = error instanceof SettingsError ? error.message : describeFileError(error);
-    process.stderr.write(`sallyport: ${text ?? error.stack}\n`);
-    process.exit(1);
-  });
+  return main().catch(endWith);
+}
+
+function endWith(error: Error): never {
+  const text = error instanceof SettingsError ? error.message : describeFileError(error);
+  process.stderr.write(`sallyport: ${text ?? error.stack}\n`);
+  process.exit(1);
 }
 
 if (import.meta.main) await run();

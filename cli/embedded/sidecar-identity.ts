@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Services } from '../../control-plane/core/services.ts';
 import { claimedRows } from '../../control-plane/platform/signed-store/claimed-rows.ts';
 import type { Identity } from '../../proxy/base/identity.ts';
-import { enrolledIdentity } from '../../proxy/control-plane/enrolment.ts';
+import { enrolledIdentity } from '../../proxy/control-plane/enrolment-file.ts';
 import { SettingsError } from '../../shared/base/settings.ts';
 import { registerAgent } from '../../shared/contract/agents.ts';
 import { createClient } from '../../shared/contract/base/client.ts';

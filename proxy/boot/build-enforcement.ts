@@ -9,7 +9,7 @@ import type { Closing } from '../base/closing.ts';
 import { BufferBudget } from '../call/buffer-budget.ts';
 import type { Tracing } from '../call/tracing.ts';
 import type { ControlPlane } from '../control-plane/client.ts';
-import type { Enrolment } from '../control-plane/enrolment.ts';
+import type { Enrolment } from '../control-plane/enrolment-file.ts';
 import { CallsInFlight, StoppableCalls } from '../enforce/calls-in-flight.ts';
 import { ConcurrencyLimit } from '../enforce/concurrency-limit.ts';
 import { MissingCredentials } from '../enforce/credential.ts';

@@ -1,5 +1,5 @@
 import { systemClock } from '../../shared/base/clock.ts';
-import { pinSectionKey } from '../control-plane/enrolment.ts';
+import { pinSectionKey } from '../control-plane/enrolment-file.ts';
 import { SectionKeys } from '../replica/section-keys.ts';
 import type { Parts } from './build-enforcement.ts';
 

@@ -3,7 +3,7 @@ import type { DiskWatch } from '../../shared/base/disk-watch.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Closing } from '../base/closing.ts';
 import type { ControlPlane } from '../control-plane/client.ts';
-import type { Enrolment } from '../control-plane/enrolment.ts';
+import type { Enrolment } from '../control-plane/enrolment-file.ts';
 import type { Config } from '../settings/config.ts';
 import { watchDisk } from '../spool/disk.ts';
 import { Spool } from '../spool/spool.ts';

@@ -24,7 +24,7 @@ import type { SpoolPosition } from '../../shared/ledger/spool-head.ts';
 import type { Bucket } from '../../shared/usage/buckets.ts';
 import type { Action } from '../../shared/vocabulary/action.ts';
 import type { Effect, Verdict } from '../../shared/vocabulary/verdict.ts';
-import type { Enrolment } from './enrolment.ts';
+import type { Enrolment } from './enrolment-file.ts';
 
 /** Time limit of requests that an agent may be waiting for. */
 const answerMs = 10_000;

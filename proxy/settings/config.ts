@@ -69,6 +69,8 @@ const schema = z.object({
     'http://127.0.0.1:8080',
   ),
   SALLYPORT_ENROLMENT_TOKEN: z.string().optional(),
+  SALLYPORT_WORKLOAD_TOKEN_FILE: z.string().optional(),
+  SALLYPORT_TENANT: z.string().optional(),
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
   SALLYPORT_CA_NAME_CONSTRAINTS: z.string().optional(),
   SALLYPORT_SPOOL_FSYNC: choice(['0', '1']).default('0'),
@@ -98,6 +100,10 @@ export interface Config {
   /** Origin of the control plane, without `/api`. */
   readonly controlPlaneUrl: string;
   readonly enrolmentToken: string | undefined;
+  /** File of the projected service account token that the sidecar enrols with. */
+  readonly workloadTokenFile: string | undefined;
+  /** Tenant to enrol in with this token; undefined: the tenant of the control plane. */
+  readonly tenantId: string | undefined;
   /** CIDR ranges. */
   readonly allowPrivate: readonly string[];
   /** The hosts for which the local authority may issue certificates; undefined means any. */
@@ -144,6 +150,11 @@ export function readConfig(source: SettingsSource): Config {
       'SALLYPORT_PROXY_HOST is reachable from other machines: set SALLYPORT_PROXY_TOKEN as well.',
     );
   }
+  if (settings.SALLYPORT_ENROLMENT_TOKEN && settings.SALLYPORT_WORKLOAD_TOKEN_FILE) {
+    throw new SettingsError(
+      'Set SALLYPORT_ENROLMENT_TOKEN or SALLYPORT_WORKLOAD_TOKEN_FILE, not both.',
+    );
+  }
   return {
     proxyHost: settings.SALLYPORT_PROXY_HOST,
     proxyPort: settings.SALLYPORT_PROXY_PORT,
@@ -153,6 +164,8 @@ export function readConfig(source: SettingsSource): Config {
     dataDir: settings.SALLYPORT_DATA_DIR,
     controlPlaneUrl: settings.SALLYPORT_CONTROL_PLANE_URL.replace(/\/(api\/?)?$/, ''),
     enrolmentToken: settings.SALLYPORT_ENROLMENT_TOKEN,
+    workloadTokenFile: settings.SALLYPORT_WORKLOAD_TOKEN_FILE,
+    tenantId: settings.SALLYPORT_TENANT,
     allowPrivate: privateRanges(settings.SALLYPORT_ALLOW_PRIVATE),
     permittedHosts: permittedHosts(settings.SALLYPORT_CA_NAME_CONSTRAINTS),
     spoolFsync: settings.SALLYPORT_SPOOL_FSYNC === '1',

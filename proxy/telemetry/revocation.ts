@@ -28,7 +28,7 @@ export function explainRevocation(
     case 'agent.disabled':
       return `agent.disabled: agent ${agentId} is disabled, so every call is denied; enable it with PATCH /v1/agents/${agentId} and {"disabled": false}.`;
     case 'sidecar.revoked':
-      return `sidecar.revoked: sidecar ${sidecarId} was revoked for good, so every call is denied. To enrol another one, stop the program, move enrolment.json out of the sidecar’s data directory, and start it again with a token from \`sallyport sidecars token\` (\`npm start\` needs none). Keep everything else in that directory: in the embedded mode it holds the database and the keys.`;
+      return `sidecar.revoked: sidecar ${sidecarId} was revoked for good, so every call is denied. The sidecar of a pod enrols again by itself, unless an operator revoked it: then delete the pod. To enrol another one with a token, stop the program, move enrolment.json out of the sidecar’s data directory, and start it again with one from \`sallyport sidecars token\` (\`npm start\` needs none). Keep everything else in that directory: in the embedded mode it holds the database and the keys.`;
   }
 }
 
