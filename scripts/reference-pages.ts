@@ -59,13 +59,16 @@ function errorTable(codes: readonly ErrorCode[]): string {
 
 function cliPage(): string {
   const program = createProgram();
-  const groups = program.commands.map((group) => {
-    const commands = group.commands.map((command) =>
-      helpSection(3, `${group.name()} ${command.name()}`, command),
-    );
-    return [helpSection(2, group.name(), group), ...commands].join('\n\n');
-  });
+  const groups = program.commands.map((group) => helpSections(2, group.name(), group).join('\n\n'));
   return page('Command line', helpText(program), groups);
+}
+
+/** The help of a command and of all its subcommands. */
+function helpSections(level: number, name: string, command: CommandUnknownOpts): string[] {
+  const inner = command.commands.flatMap((one) =>
+    helpSections(level + 1, `${name} ${one.name()}`, one),
+  );
+  return [helpSection(level, name, command), ...inner];
 }
 
 function helpSection(level: number, name: string, command: CommandUnknownOpts): string {

@@ -1,12 +1,15 @@
 import { type Command, Option } from '@commander-js/extra-typings';
 import { environments } from '../../shared/vocabulary/action.ts';
+import { declareEnrolmentRules } from './enrolment-rules.ts';
 import { examples, exitWith, json, keyFile, url, wholeNumber } from './options.ts';
 
 export function declareSidecars(program: Command): void {
   const sidecars = program
     .command('sidecars')
-    .summary('list the fleet, create enrolment tokens')
-    .description('Lists the sidecars of your tenant, and creates enrolment tokens for new ones.')
+    .summary('list the fleet, create enrolment tokens and rules')
+    .description(
+      'Lists the sidecars of your tenant, and creates enrolment tokens and enrolment rules for new ones.',
+    )
     .usage('<command> [options]')
     .helpCommand(false);
 
@@ -54,4 +57,6 @@ export function declareSidecars(program: Command): void {
         return createToken({ agent, user, ...options });
       }),
     );
+
+  declareEnrolmentRules(sidecars);
 }
