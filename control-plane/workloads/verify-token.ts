@@ -31,19 +31,11 @@ type VerifierServices = Pick<Services, 'clock' | 'log' | 'upstream'> & {
   readonly config: Pick<Services['config'], 'oidcIssuers'>;
 };
 
-export function createTokenVerifier({
-  config,
-  clock,
-  log,
-  upstream: { guard },
-}: VerifierServices): VerifyToken {
-  const known = new Map(
-    config.oidcIssuers.map((issuer) => [
-      issuer.issuer,
-      { issuer, keys: new IssuerKeys({ issuer, clock, guard, log }) },
-    ]),
-  );
+export function createTokenVerifier(services: VerifierServices): VerifyToken {
+  // Created at the first use, because routes are also listed without services.
+  let known: ReturnType<typeof knownIssuers> | undefined;
   return async (token) => {
+    known ??= knownIssuers(services);
     const { iss } = unverifiedClaims(token);
     const found = typeof iss === 'string' ? known.get(iss) : undefined;
     if (found === undefined) throw new GatewayError('workload.issuer_unknown');
@@ -53,13 +45,21 @@ export function createTokenVerifier({
       issuer: issuer.issuer,
       clockTolerance: clockToleranceSeconds,
       maxTokenAge: ageSecondsMax,
-      currentDate: new Date(clock.now()),
+      currentDate: new Date(services.clock.now()),
       requiredClaims: ['aud', 'exp', 'iat', 'nbf', 'sub'],
     }).catch((error: unknown) => {
       throw refused(error);
     });
     return { issuer, ...workloadOf(payload) };
   };
+}
+
+function knownIssuers({ config, clock, log, upstream: { guard } }: VerifierServices) {
+  const entry = (issuer: OidcIssuer) => ({
+    issuer,
+    keys: new IssuerKeys({ issuer, clock, guard, log }),
+  });
+  return new Map(config.oidcIssuers.map((issuer) => [issuer.issuer, entry(issuer)]));
 }
 
 function unverifiedClaims(token: string) {
