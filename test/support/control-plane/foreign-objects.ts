@@ -81,6 +81,21 @@ export function foreignObjects(
       });
       return id;
     },
+    '/v1/sidecars/enrolment-rules': async (tenantId) => {
+      const rule = {
+        name: name(),
+        issuer: 'https://issuer.example',
+        audience: 'sallyport',
+        namespace: 'foreign',
+        agentId: String(await agent(tenantId)),
+        userId: 'user_1',
+        environment: 'prod',
+      };
+      const written = { writtenBy: 'test', writerRole: 'owner', eventId: newId('ev', clock.now()) };
+      const data = { tenantId, ...rule, serviceAccount: rule.name, ...written };
+      await db.enrolmentRule.create({ data: { ...data, writtenAt: new Date(clock.now()) } });
+      return rule.name;
+    },
     '/v1/policies': async (tenantId) => {
       const definition = { id: name(), version: 1, rules: [] };
       const { id } = await db.policy.create({
