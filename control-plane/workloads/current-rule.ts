@@ -35,9 +35,10 @@ export async function currentRule(
   if (claimed === undefined) throw missing({ namespace, serviceAccount });
   await rules.lock({ tenantId, name: claimed.name });
   // Read again under the lock, because the rule may have changed.
-  const rule = await rules.findFirst({ where });
+  const { name } = claimed;
+  const rule = await rules.findFirst({ where: { ...where, name } });
   if (rule === null) throw missing({ namespace, serviceAccount });
-  const { name, eventId } = rule;
+  const { eventId } = rule;
   const query = queryIn(tx);
   // The outbox is read first, because the event may be sealed between the two reads.
   const position = Number.MAX_SAFE_INTEGER;
