@@ -1,4 +1,4 @@
-import { createSecureContext } from 'node:tls';
+import { X509Certificate } from 'node:crypto';
 import { z } from 'zod';
 import { asSetting, type SettingsSource } from '../../../shared/base/settings.ts';
 
@@ -104,8 +104,7 @@ function checkFiles(
     if (file === undefined) continue;
     const pem = readable(file, readFile);
     try {
-      if (!pem.includes('-----BEGIN CERTIFICATE-----')) throw new TypeError('no certificate');
-      createSecureContext({ ca: pem });
+      new X509Certificate(pem);
     } catch {
       throw new TypeError(`ca_file ${file} contains no PEM certificate`);
     }
