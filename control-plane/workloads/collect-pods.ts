@@ -4,14 +4,15 @@ import { type Rounds, startRounds } from '../platform/scheduling/rounds.ts';
 import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
 import { retireSidecar } from '../sidecars/retire-sidecar.ts';
+import { revokeOrphans } from './revoke-orphans.ts';
 
-const everyMs = 60_000;
-const batchSize = 200;
+const everyMs = 15_000;
+const batchSize = 50;
 const hourMs = 3_600_000;
 /** Longer than the passports of a revoked sidecar are valid, which sidecars learn from its row. */
 const keptMs = 48 * hourMs;
 
-/** Removes the sidecars of pods that no longer exist, in the background. */
+/** Removes the sidecars of removed rules and of pods that no longer exist, in the background. */
 export function startPodCollection(services: Services): Rounds {
   return startRounds(() => collect(services), everyMs);
 }
@@ -19,9 +20,12 @@ export function startPodCollection(services: Services): Rounds {
 async function collect(services: Services): Promise<void> {
   try {
     const tenants = await claimedRows(services.db, 'tenant').findClaims(['id'], {});
-    for (const { id } of tenants) await collectPods(services, id);
+    for (const { id } of tenants) {
+      await revokeOrphans(services, id);
+      await collectPods(services, id);
+    }
   } catch (err) {
-    services.log.error({ err }, 'could not remove the sidecars of deleted pods');
+    services.log.error({ err }, 'could not remove the sidecars of removed rules and deleted pods');
   }
 }
 

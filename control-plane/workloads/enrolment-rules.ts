@@ -10,13 +10,13 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 import { assertOwnAgent } from '../platform/access/own-agent.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
-import { claimsOf, type Unverified, type Verified } from '../platform/signed-store/verified.ts';
-import type { EnrolmentRule, Sidecar } from '../platform/store/generated/client.ts';
+import { claimsOf, type Verified } from '../platform/signed-store/verified.ts';
+import type { EnrolmentRule } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { assertMayGrant } from '../sidecars/assert-may-grant.ts';
 import { assertAgent } from '../sidecars/enrolment-token.ts';
-import { retireSidecar } from '../sidecars/retire-sidecar.ts';
 import { ruleChain, ruleEvents } from './current-rule.ts';
+import { countOrphans, lockRules, revokeOrphans } from './revoke-orphans.ts';
 
 type Fields = z.output<NonNullable<(typeof putOperation)['body']>>;
 
@@ -27,7 +27,7 @@ interface StoredRule {
   readonly revokedSidecars: number;
 }
 
-/** Stores a rule as a whole. Revokes the sidecars of the former rule, unless nothing changed. */
+/** Stores a rule as a whole, then revokes the sidecars that it would now enrol differently. */
 export async function putEnrolmentRule(
   services: Services,
   caller: Caller,
@@ -69,21 +69,19 @@ export async function putEnrolmentRule(
     const writtenAt = new Date(clock.now());
     const rows = notes.rows('enrolment_rule');
     const row = await rows.put({ tenantId, name, ...terms, ...written, writtenAt });
-    const revokedSidecars = await retireSidecars(services, notes, { tenantId, name, terms });
-    return { rule: ruleRecordOf(row), capabilities, revokedSidecars };
+    return { rule: ruleRecordOf(row), capabilities };
   });
-  return result;
+  return { ...result, revokedSidecars: await revokeFormer(services, tenantId) };
 }
 
-/** Deletes a rule and revokes the sidecars that it enrolled, in one transaction. */
+/** Deletes a rule, then revokes the sidecars that it enrolled; returns their number. */
 export async function deleteEnrolmentRule(
   services: Services,
   caller: Caller,
   name: string,
 ): Promise<number> {
   const { tenantId, principal } = caller;
-  const { result } = await commitChange(services, tenantId, async (tx, notes) => {
-    await lockFor(tx, tenantId, locked);
+  await commitChange(services, tenantId, async (tx, notes) => {
     const former = await lockedRule(tx, notes, { tenantId, name });
     if (former === undefined) throw new GatewayError('enrolment_rule.not_found');
     assertOwnAgent(caller, former.agentId);
@@ -94,9 +92,18 @@ export async function deleteEnrolmentRule(
       agentId: former.agentId,
       data: { by: principal },
     });
-    return retireSidecars(services, notes, { tenantId, name });
   });
-  return result;
+  return revokeFormer(services, tenantId);
+}
+
+/** Time that a request spends on revocations; the background completes those of a larger fleet. */
+const revokingMs = 10_000;
+
+/** Revokes the sidecars of former rules; returns their number. */
+async function revokeFormer(services: Services, tenantId: string): Promise<number> {
+  const count = await countOrphans(services, tenantId);
+  await revokeOrphans(services, tenantId, services.clock.monotonic() + revokingMs);
+  return count;
 }
 
 /** All rules of the tenant, by name; forged ones are left out. */
@@ -120,8 +127,6 @@ export async function getEnrolmentRule(
   return ruleRecordOf(row);
 }
 
-const locked = 'enrolment rules';
-
 interface RuleKey {
   readonly tenantId: string;
   readonly name: string;
@@ -141,7 +146,7 @@ async function lockedRule(
   notes: ChangeNotes,
   key: RuleKey,
 ): Promise<EnrolmentRule | undefined> {
-  await lockFor(tx, key.tenantId, locked);
+  await lockRules(tx, key.tenantId);
   const rules = notes.rows('enrolment_rule');
   await rules.lock(key);
   const row = await rules.findUniqueUnverified({ where: { tenantId_name: key } });
@@ -162,46 +167,6 @@ async function refuseOverlap(
     details: { rule: other.name },
   });
 }
-
-interface Retiring extends RuleKey {
-  /** The terms of the new rule; undefined if the rule is deleted. */
-  readonly terms?: Terms;
-}
-
-/**
- * Revokes the sidecars of a rule that the new terms would not enrol in the same way; returns their
- * number. A new audience applies to the next enrolment only.
- */
-async function retireSidecars(
-  { clock }: Pick<Services, 'clock'>,
-  notes: ChangeNotes,
-  { tenantId, name, terms }: Retiring,
-): Promise<number> {
-  const sidecars = notes.rows('sidecar');
-  const rows = await sidecars.findUnverified({
-    where: { tenantId, ruleName: name, revokedAt: null },
-    orderBy: { id: 'asc' },
-  });
-  const isCovered = (row: Unverified<Sidecar>) =>
-    terms !== undefined &&
-    authority.every((column) => claimsOf(row)[column] === terms[column]) &&
-    sidecars.isValid(row);
-  const retiring = rows.filter((row) => !isCovered(row));
-  const at = new Date(clock.now());
-  for (const row of retiring) {
-    await retireSidecar(notes, row, { at, reason: 'rule', by: `enrolment-rule:${name}` });
-  }
-  return retiring.length;
-}
-
-const authority = [
-  'issuer',
-  'namespace',
-  'serviceAccount',
-  'agentId',
-  'userId',
-  'environment',
-] as const;
 
 function ruleRecordOf(row: Verified<EnrolmentRule>): EnrolmentRuleRecord {
   return {

@@ -122,7 +122,7 @@ export const putEnrolmentRule = operation({
     schema: ruleRecord.extend({
       /** The tools that the agent may call now. Its sidecars receive the credentials of these tools. */
       capabilities: z.array(z.string()),
-      /** Number of sidecars that the former rule had enrolled. */
+      /** Number of sidecars that enrolled under other terms; in a large fleet, some are revoked shortly after. */
       revoked_sidecars: z.number().int(),
     }),
     example: { ...enrolmentRuleExample, capabilities: ['payments.refund'], revoked_sidecars: 0 },

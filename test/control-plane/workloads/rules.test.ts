@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { revokeOrphans } from '../../../control-plane/workloads/revoke-orphans.ts';
 import { registerAgent } from '../../../shared/contract/agents.ts';
 import {
   deleteEnrolmentRule,
@@ -124,6 +125,36 @@ describe('an enrolment rule', () => {
   });
 });
 
+describe('the background', () => {
+  it('completes the revocations of a rule whose change was interrupted, and no others', async () => {
+    const { services } = stage.gateway;
+    await stage.put('cut');
+    const { sidecar_id: id } = await stage.enrol(await stage.issuer.token());
+    const others = { where: { revokedAt: null, id: { not: id } } };
+    const before = await services.db.sidecar.count(others);
+    await services.pool.query(`delete from enrolment_rule where name = 'cut'`);
+    await revokeOrphans(services, 'default');
+    const row = await services.db.sidecar.findUnique({ where: { id } });
+    expect(row).toMatchObject({ revokedFor: 'rule' });
+    expect(await services.db.sidecar.count(others)).toBe(before);
+  });
+
+  it('revokes more sidecars than one batch has', async () => {
+    const { services } = stage.gateway;
+    await stage.put('large');
+    const { sidecar_id } = await stage.enrol(await stage.issuer.token());
+    const found = await services.db.sidecar.findUniqueOrThrow({ where: { id: sidecar_id } });
+    const { report: _report, mac: _mac, ...row } = found;
+    for (let n = 0; n < 60; n += 1) {
+      const data = { ...row, id: `sc_large_${n}`, podUid: `large-${n}` };
+      await services.db.sidecar.create({ data: data as never });
+    }
+    expect(await stage.remove('large')).toBe(61);
+    const live = { where: { ruleName: 'large', revokedAt: null } };
+    expect(await services.db.sidecar.count(live)).toBe(0);
+  });
+});
+
 describe('the permission for enrolment rules', () => {
   it.each(['developer', 'approver', 'auditor', 'agent', 'gateway'] as const)(
     'is not held by a key of role %s',
@@ -183,4 +214,23 @@ describe('the permission for enrolment rules', () => {
       expect(error.code).toBe('enrolment_rule.not_found');
     }
   });
+});
+
+it('the embedded database, which has one connection, enrols pods, changes rules and refuses forged ones', async () => {
+  const embedded = await startWorkloadStage({ databaseUrl: 'embedded' });
+  try {
+    await embedded.put('refunds');
+    const enrol = async () => embedded.enrol(await embedded.issuer.token());
+    const all = await Promise.all([enrol(), enrol(), enrol()]);
+    expect(new Set(all.map((one) => one.sidecar_id)).size).toBe(3);
+    expect(await embedded.put('refunds', { user_id: 'user-2' })).toMatchObject({
+      revoked_sidecars: 1,
+    });
+    const { pool } = embedded.gateway.services;
+    await pool.query(`update enrolment_rule set user_id = 'ceo'`);
+    expect((await refusalOf(enrol())).code).toBe('integrity.forged_row');
+    expect(await embedded.remove('refunds')).toBe(0);
+  } finally {
+    await embedded.close();
+  }
 });

@@ -42,17 +42,21 @@ interface StageOptions {
   /** Further members of the issuer's setting. */
   readonly setting?: (issuer: OidcIssuer) => object;
   readonly env?: Readonly<Record<string, string>>;
+  /** Default: a database of its own. */
+  readonly databaseUrl?: 'embedded';
 }
 
 export async function startWorkloadStage({
   setting = () => ({}),
   env = {},
+  databaseUrl,
 }: StageOptions = {}): Promise<WorkloadStage> {
   const clock = manualClock(Date.now());
   const issuer = await startOidcIssuer({ now: () => clock.now() });
   const trusted = { issuer: issuer.issuer, ca_file: issuer.caFile, ...setting(issuer) };
   const gateway = await startGateway({
     clock,
+    ...(databaseUrl === undefined ? {} : { databaseUrl }),
     env: { ...env, SALLYPORT_OIDC_ISSUERS: JSON.stringify([trusted]) },
   });
   const agentId = await gateway.agent('refunds', ['pay.*']);

@@ -25,7 +25,7 @@ afterAll(() => stage.close());
 beforeEach(() => review());
 
 interface Status {
-  readonly authenticated?: boolean;
+  readonly authenticated?: boolean | undefined;
   readonly [field: string]: unknown;
 }
 
