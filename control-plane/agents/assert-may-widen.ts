@@ -21,9 +21,9 @@ const stepsMax = 2_000_000;
 
 /**
  * Applies to API callers that may not enrol sidecars. Throws `agent.widening_refused` if a gained
- * capability reaches a stored credential, or if an agent with sidecars, enrolment tokens or
- * enrolment rules gains any capability. Call it under the registry's lock, so that no token is
- * created meanwhile.
+ * capability reaches a stored credential, or if an agent with sidecars, enrolment tokens or enrolment
+ * rules gains any capability. Call it under the registry's lock, so that no token or rule is created
+ * meanwhile.
  */
 export async function assertMayWiden(
   services: Pick<Services, 'vault' | 'clock' | 'guard'>,
@@ -59,8 +59,8 @@ function gainedBy(before: readonly string[], after: readonly string[]): readonly
 }
 
 /**
- * Reads rules and tokens before sidecars, because a token consumed between the two reads appears as a
- * sidecar.
+ * Reads rules and tokens before sidecars, because a token consumed between the two reads appears as
+ * a sidecar.
  */
 async function hasSidecars(
   db: SignedClient,

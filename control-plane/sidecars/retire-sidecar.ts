@@ -35,7 +35,7 @@ export async function retireSidecar(
     type: 'sidecar.revoked',
     chainId: `sidecar:${id}`,
     agentId,
-    data: { by, reason, sidecar_id: id },
+    data: { by, reason, rule: revoked.ruleName ?? undefined, sidecar_id: id },
   });
   return revoked;
 }

@@ -6,7 +6,7 @@ import type { Services } from '../core/services.ts';
 import type { OidcIssuer } from '../platform/config/issuer-settings.ts';
 import { IssuerKeys } from './issuer-keys.ts';
 
-/** What a verified token says about the pod that it is bound to. */
+/** The pod that a verified token is bound to. */
 export interface Workload {
   readonly issuer: OidcIssuer;
   readonly audiences: readonly string[];
