@@ -6,9 +6,9 @@ const load = () => import('../database/admin.ts');
 export function declareAdmin(program: Command): void {
   const admin = program
     .command('admin')
-    .summary('create tenants and keys, set plans')
+    .summary('create tenants and keys, set plans, migrate the database')
     .description(
-      'Creates tenants and keys, and sets plans. Works on the database, with the settings of a control plane; a control plane may run meanwhile.',
+      'Creates tenants and keys, sets plans and applies migrations. Works on the database, with the settings of a control plane; a control plane may run meanwhile.',
     )
     .usage('<command>')
     .helpCommand(false);
@@ -47,4 +47,13 @@ export function declareAdmin(program: Command): void {
     .argument('<plan>', 'free, team or enterprise')
     .addHelpText('after', examples('sallyport admin set-plan acme team'))
     .action(exitWith(async (tenant, plan) => (await load()).printPlan(tenant, plan)));
+
+  admin
+    .command('migrate')
+    .summary('apply pending migrations')
+    .description(
+      'Applies all pending migrations or none, and prints their names. Needs DATABASE_URL only, for the role that owns the tables. A control plane that starts on a database without pending migrations needs no right to change tables.',
+    )
+    .addHelpText('after', examples('sallyport admin migrate'))
+    .action(exitWith(async () => (await import('../database/migrate.ts')).migrateDatabase()));
 }

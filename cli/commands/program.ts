@@ -7,6 +7,7 @@ import { declareKillSwitch } from './kill-switch.ts';
 import { declareDemo, declareMcp, declareRun, declareUp } from './local.ts';
 import { declareNetwork } from './network.ts';
 import { declarePolicy } from './policy.ts';
+import { declareReady } from './ready.ts';
 import { declareSidecars } from './sidecars.ts';
 import { declareVault } from './vault.ts';
 
@@ -39,6 +40,7 @@ export function createProgram(columns: number = helpWidthMax): Command {
   declareKillSwitch(program);
   declareSidecars(program);
   declareNetwork(program);
+  declareReady(program);
   declareEvidence(program);
   declareVault(program);
   declareAdmin(program);

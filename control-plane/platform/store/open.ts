@@ -14,6 +14,8 @@ export interface Store {
    */
   readonly pool: pg.Pool;
   readonly kind: 'embedded' | 'postgres';
+  /** Names of the migrations that this start applied. */
+  readonly migrations: readonly string[];
   close(): Promise<void>;
 }
 
@@ -79,12 +81,10 @@ async function prepare({ pool, kind, log, end }: Preparation): Promise<Store> {
   // Without a handler, this error would end the process. The pool replaces the broken connection at
   // its next use.
   pool.on('error', (error) => log.warn({ err: error }, 'a database connection broke'));
-  try {
-    await bringUpToDate(pool, log);
-  } catch (error) {
+  const migrations = await bringUpToDate(pool, log).catch(async (error: unknown) => {
     await end();
     throw toStoreError(error);
-  }
+  });
   const adapter = new PrismaPg(pool);
   const db = new PrismaClient({
     adapter,
@@ -94,14 +94,15 @@ async function prepare({ pool, kind, log, end }: Preparation): Promise<Store> {
     await db.$disconnect();
     await end();
   };
-  return { db, pool, kind, close };
+  return { db, pool, kind, migrations, close };
 }
 
-async function bringUpToDate(pool: pg.Pool, log: Log): Promise<void> {
+async function bringUpToDate(pool: pg.Pool, log: Log): Promise<readonly string[]> {
   const client = await pool.connect();
   try {
     const applied = await migrate(client);
     if (applied.length > 0) log.info({ migrations: applied }, 'migrated the database');
+    return applied;
   } finally {
     client.release();
   }

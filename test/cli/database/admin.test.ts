@@ -86,3 +86,31 @@ describe('sallyport admin', () => {
     expect(await planOf('acme')).toBe('team');
   });
 });
+
+describe('sallyport admin migrate', () => {
+  it('applies all migrations with nothing but DATABASE_URL, and none the second time', async () => {
+    const empty = await freshDatabase();
+    try {
+      const migrate = async () => {
+        const args = ['admin', 'migrate'];
+        const program = startProgram('cli/main.ts', { DATABASE_URL: empty.url }, { args });
+        return { code: await program.exited(), text: program.output() };
+      };
+      const first = await migrate();
+      expect(first, first.text).toMatchObject({ code: 0, text: expect.stringMatching(/Applied \d/) });
+      const second = await migrate();
+      expect(second, second.text).toMatchObject({
+        code: 0,
+        text: expect.stringContaining('no pending migrations'),
+      });
+    } finally {
+      await empty.drop();
+    }
+  });
+
+  it('names DATABASE_URL if it is not set', async () => {
+    const program = startProgram('cli/main.ts', {}, { args: ['admin', 'migrate'] });
+    expect(await program.exited()).toBe(1);
+    expect(program.output()).toContain('DATABASE_URL is not set');
+  });
+});
