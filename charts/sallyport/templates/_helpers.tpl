@@ -86,3 +86,16 @@ capabilities:
 {{- define "sallyport.controlPlaneUrl" -}}
 {{- default (printf "http://%s.%s.svc:%v" (include "sallyport.fullname" .) .Release.Namespace .Values.service.port) .Values.sidecar.controlPlaneUrl -}}
 {{- end -}}
+
+{{/* A value as the text of an environment variable. Large numbers are whole numbers, not 1e+06. */}}
+{{- define "sallyport.text" -}}
+{{- if kindIs "float64" . -}}{{- int64 . -}}{{- else -}}{{- . -}}{{- end -}}
+{{- end -}}
+
+{{/* Peer of network policies: every pod of this release. */}}
+{{- define "sallyport.releasePeer" -}}
+- podSelector:
+    matchLabels:
+      app.kubernetes.io/name: {{ include "sallyport.name" . }}
+      app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
