@@ -113,6 +113,16 @@ const sidecar = z.strictObject({
   resources,
 });
 
+const filePath = z.string().min(1).optional();
+const issuer = z.strictObject({
+  issuer: z.string().regex(/^https:\/\//),
+  jwks_url: z.string().regex(/^https:\/\//).optional(),
+  jwks_file: filePath,
+  ca_file: filePath,
+  token_file: filePath,
+  token_review: kubernetesObject.optional(),
+});
+
 export const valuesSchema = z.strictObject({
   nameOverride: name,
   fullnameOverride: name,
@@ -143,6 +153,13 @@ export const valuesSchema = z.strictObject({
     enabled: z.boolean(),
     activeDeadlineSeconds: z.int().min(30),
     resources,
+  }),
+  workloadIdentity: z.strictObject({
+    cluster: z.strictObject({
+      issuer: z.string().regex(/^(https:\/\/.+)?$/),
+      tokenReview: z.boolean(),
+    }),
+    issuers: z.array(issuer),
   }),
   serviceAccount: z.strictObject({ create: z.boolean(), name, annotations: texts }),
   service: z.strictObject({

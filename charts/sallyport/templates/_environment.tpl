@@ -90,6 +90,22 @@
 {{- end }}
 {{- end -}}
 
+{{/* The issuers of workload tokens as JSON, or nothing. */}}
+{{- define "sallyport.issuers" -}}
+{{- $issuers := .Values.workloadIdentity.issuers -}}
+{{- with .Values.workloadIdentity.cluster -}}
+{{- if .issuer -}}
+{{- $files := dict "ca_file" "/run/secrets/cluster/ca.crt" "token_file" "/run/secrets/cluster/token" -}}
+{{- $cluster := merge (dict "issuer" .issuer "jwks_url" "https://kubernetes.default.svc/openid/v1/jwks") $files -}}
+{{- if .tokenReview -}}
+{{- $cluster = set $cluster "token_review" (merge (dict "url" "https://kubernetes.default.svc") $files) -}}
+{{- end -}}
+{{- $issuers = prepend $issuers $cluster -}}
+{{- end -}}
+{{- end -}}
+{{- if $issuers -}}{{- toJson $issuers -}}{{- end -}}
+{{- end -}}
+
 {{/* URL of the evaluation mode's Redis, as pods of the whole cluster reach it. */}}
 {{- define "sallyport.evaluationRedisUrl" -}}
 {{- printf "redis://%s-redis.%s.svc:6379" (include "sallyport.fullname" .) .Release.Namespace -}}

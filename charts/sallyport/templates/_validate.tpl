@@ -64,6 +64,9 @@
 {{- if and .autoscaling.enabled (gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
 {{- fail "chart.autoscaling_range: controlPlane.autoscaling.minReplicas is larger than maxReplicas." -}}
 {{- end -}}
+{{- if and $.Values.workloadIdentity.cluster.tokenReview (not $.Values.workloadIdentity.cluster.issuer) -}}
+{{- fail "chart.token_review_without_issuer: workloadIdentity.cluster.tokenReview reviews tokens of workloadIdentity.cluster.issuer, which is empty. Set the issuer." -}}
+{{- end -}}
 {{- range .extraEnv -}}
 {{- $name := toString .name -}}
 {{- if or (hasPrefix "SALLYPORT_" $name) (hasPrefix "DATABASE_URL" $name) (hasPrefix "REDIS_URL" $name) -}}
@@ -102,6 +105,9 @@
 {{- $ports := list (int $sidecar.transparentPort) (int $sidecar.dnsPort) 8181 8182 -}}
 {{- if ne (len (uniq $ports)) 4 -}}
 {{- fail "chart.sidecar_ports_equal: sidecar.transparentPort, sidecar.dnsPort, 8181 (proxy) and 8182 (health) must be four different ports." -}}
+{{- end -}}
+{{- if not (or .Values.workloadIdentity.cluster.issuer .Values.workloadIdentity.issuers) -}}
+{{- fail "chart.workload_issuer_missing: injected sidecars enrol with the token of their service account, and no issuer is trusted. Set workloadIdentity.cluster.issuer; kubectl get --raw /.well-known/openid-configuration prints it. Or set injector.enabled=false." -}}
 {{- end -}}
 {{- if and $sidecar.redis.url $sidecar.redis.existingSecret -}}
 {{- fail "chart.sidecar_redis_twice: sidecar.redis.url and sidecar.redis.existingSecret are both set. Remove one of the two." -}}

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { cp, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachedFolder } from './cached.ts';
 import { findProgram } from './programs.ts';
@@ -21,17 +21,33 @@ export function goModule(folder: string): Promise<string> {
   return build({ cwd: folder, target: '.', sources, flags: '-mod=readonly' });
 }
 
+/**
+ * The program of a published Go package at an exact version, such as `helm.sh/helm/v3/cmd/helm`;
+ * built once and cached. `needs` is the Go version that its module requires.
+ */
+export async function goPackage(path: string, version: string, needs: string): Promise<string> {
+  const go = await goOfVersion(needs);
+  const folder = await cachedFolder('go-package', [path, version], async (draft) => {
+    const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOTOOLCHAIN: 'local', GOBIN: draft };
+    await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], { env });
+  });
+  return join(folder, basename(path));
+}
+
 export function installedGo(): Promise<string> {
   return findProgram(['go'], 'golang-go');
 }
 
-/**
- * Returns the installed Go or, if a module requires a newer version, that version from the module
- * proxy. Go 1.21 and later would download it automatically, but the version in Debian 12 does not.
- */
 async function goFor(module: string): Promise<string> {
+  return goOfVersion(/^go (\S+)$/m.exec(await readFile(module, 'utf8'))?.[1] ?? '1.19');
+}
+
+/**
+ * The installed Go, or, if a newer version is wanted, that version from the module proxy. Go 1.21
+ * and later would fetch it automatically; the version in Debian 12 does not.
+ */
+async function goOfVersion(wanted: string): Promise<string> {
   const go = await installedGo();
-  const wanted = /^go (\S+)$/m.exec(await readFile(module, 'utf8'))?.[1] ?? '1.19';
   const { stdout } = await run(go, ['env', 'GOVERSION', 'GOOS', 'GOARCH']);
   const [version = '', os, arch] = stdout.trim().split('\n');
   if (compareVersions(version.replace(/^go/, ''), wanted) >= 0) return go;

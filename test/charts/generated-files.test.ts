@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { chartFiles, chartFolder } from '../../scripts/chart/chart-files.ts';
+import { controlPlaneSettings, valuesSchema } from '../../scripts/chart/values-schema.ts';
+import { secretSettings, settingNames } from '../../shared/base/settings.ts';
+
+const read = (path: string) => readFileSync(join(chartFolder, path), 'utf8');
+
+it.each(Object.entries(chartFiles()))('%s is what `npm run chart` writes', (path, content) => {
+  expect(read(path)).toBe(content);
+});
+
+it('accepts its default values', () => {
+  expect(valuesSchema.safeParse(parse(read('values.yaml'))).error).toBeUndefined();
+});
+
+it('accepts as settings of the control plane only settings that exist and are no secrets', () => {
+  expect(settingNames).toEqual(expect.arrayContaining([...controlPlaneSettings]));
+  expect(controlPlaneSettings.filter((name) => secretSettings.includes(name))).toEqual([]);
+});
+
+it('has the version of the package as its version of the application', () => {
+  const { version } = JSON.parse(readFileSync(join(chartFolder, '../../package.json'), 'utf8'));
+  expect(parse(read('Chart.yaml')).appVersion).toBe(version);
+});
