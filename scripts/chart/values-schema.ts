@@ -116,7 +116,10 @@ const sidecar = z.strictObject({
 const filePath = z.string().min(1).optional();
 const issuer = z.strictObject({
   issuer: z.string().regex(/^https:\/\//),
-  jwks_url: z.string().regex(/^https:\/\//).optional(),
+  jwks_url: z
+    .string()
+    .regex(/^https:\/\//)
+    .optional(),
   jwks_file: filePath,
   ca_file: filePath,
   token_file: filePath,

@@ -32,7 +32,11 @@ export const cases: readonly Case[] = [
     values: { injector: { mode: 'policy' } },
     since: '1.36',
   },
-  { title: 'evaluation without injection', base: 'evaluation', values: { injector: { enabled: false } } },
+  {
+    title: 'evaluation without injection',
+    base: 'evaluation',
+    values: { injector: { enabled: false } },
+  },
   {
     title: 'one replica without a disruption budget',
     base: 'external',
@@ -43,7 +47,11 @@ export const cases: readonly Case[] = [
     base: 'external',
     values: { controlPlane: { replicas: 8, podDisruptionBudget: { maxUnavailable: '25%' } } },
   },
-  { title: 'an image by tag', base: 'external', values: { image: { repository: image, tag: 'v1.2.3' } } },
+  {
+    title: 'an image by tag',
+    base: 'external',
+    values: { image: { repository: image, tag: 'v1.2.3' } },
+  },
   {
     title: 'a rotation of the master key',
     base: 'external',
@@ -52,7 +60,9 @@ export const cases: readonly Case[] = [
   {
     title: 'a move of the master key to Vault',
     base: 'external',
-    values: { masterKey: { previousKey: 'master-key', kms: { key: vaultKey, existingSecret: 'vault' } } },
+    values: {
+      masterKey: { previousKey: 'master-key', kms: { key: vaultKey, existingSecret: 'vault' } },
+    },
   },
   {
     title: 'AWS KMS with a session and an endpoint',
@@ -128,14 +138,23 @@ export const cases: readonly Case[] = [
     base: 'external',
     values: { controlPlane: { resources: { requests: { cpu: 1 }, limits: null } } },
   },
-  { title: 'long names', base: 'production', values: { fullnameOverride: `${'gateway-'.repeat(7)}x` } },
+  {
+    title: 'long names',
+    base: 'production',
+    values: { fullnameOverride: `${'gateway-'.repeat(7)}x` },
+  },
   { title: 'a name of its own', base: 'evaluation', values: { nameOverride: 'authorizer' } },
   {
     title: 'other images and storage of the evaluation',
     base: 'evaluation',
     values: {
       evaluation: {
-        postgres: { image: 'registry.example/postgres:17', uid: 70, storage: '1Gi', storageClassName: 'ssd' },
+        postgres: {
+          image: 'registry.example/postgres:17',
+          uid: 70,
+          storage: '1Gi',
+          storageClassName: 'ssd',
+        },
         redis: { image: 'registry.example/valkey:9', uid: 1000 },
       },
     },

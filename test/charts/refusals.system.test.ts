@@ -14,7 +14,11 @@ describe('an unknown value is refused with the nearest name:', () => {
     ['ControlPlane', { ControlPlane: {} }, 'controlPlane'],
     ['x', { x: 1 }, 'image'],
     ['masterKey.kms.keys', { masterKey: { kms: { keys: 'aws' } } }, 'masterKey.kms.key'],
-    ['image.pullSecrets[0].nam', { image: { pullSecrets: [{ name: 'a', nam: 'b' }] } }, 'image.pullSecrets[0].name'],
+    [
+      'image.pullSecrets[0].nam',
+      { image: { pullSecrets: [{ name: 'a', nam: 'b' }] } },
+      'image.pullSecrets[0].name',
+    ],
     ['injector.failurePolicy', { injector: { failurePolicy: 'Ignore' } }, 'injector.replicas'],
     ['sidecar.uuid', { sidecar: { uuid: 5 } }, 'sidecar.uid'],
     [
@@ -60,16 +64,32 @@ describe('missing and contradictory values are refused with a reason code:', () 
     ['chart.database_missing', 'external', { database: { existingSecret: '' } }],
     ['chart.redis_missing', 'external', { redis: { existingSecret: '' } }],
     ['chart.master_key_missing', 'external', { masterKey: { existingSecret: '' } }],
-    ['chart.master_key_twice', 'external', { masterKey: { kms: { key: vault, existingSecret: 'v' } } }],
+    [
+      'chart.master_key_twice',
+      'external',
+      { masterKey: { kms: { key: vault, existingSecret: 'v' } } },
+    ],
     ['chart.previous_key_without_secret', 'production', { masterKey: { previousKey: 'old' } }],
     ['chart.previous_key_is_current', 'external', { masterKey: { previousKey: 'master-key' } }],
     ['chart.kms_access_missing', 'production', { masterKey: { kms: { existingSecret: '' } } }],
     ['chart.evaluation_external_stores', 'evaluation', { redis: { existingSecret: 'redis' } }],
     ['chart.evaluation_secret_missing', 'evaluation', { evaluation: { existingSecret: '' } }],
     ['chart.evaluation_replicas', 'evaluation', { controlPlane: { replicas: 2 } }],
-    ['chart.evaluation_replicas', 'evaluation', { controlPlane: { autoscaling: { enabled: true } } }],
-    ['chart.autoscaling_range', 'production', { controlPlane: { autoscaling: { maxReplicas: 2 } } }],
-    ['chart.setting_in_extra_env', 'external', { controlPlane: { extraEnv: [{ name: 'SALLYPORT_TENANT' }] } }],
+    [
+      'chart.evaluation_replicas',
+      'evaluation',
+      { controlPlane: { autoscaling: { enabled: true } } },
+    ],
+    [
+      'chart.autoscaling_range',
+      'production',
+      { controlPlane: { autoscaling: { maxReplicas: 2 } } },
+    ],
+    [
+      'chart.setting_in_extra_env',
+      'external',
+      { controlPlane: { extraEnv: [{ name: 'SALLYPORT_TENANT' }] } },
+    ],
     ['chart.ingress_hosts_missing', 'production', { ingress: { hosts: [] } }],
     ['chart.ingress_tls_missing', 'production', { ingress: { tls: [] } }],
     ['chart.route_parents_missing', 'production', { httpRoute: { parentRefs: [] } }],
@@ -79,11 +99,18 @@ describe('missing and contradictory values are refused with a reason code:', () 
     ['chart.sidecar_ports_equal', 'external', { sidecar: { transparentPort: 8181 } }],
     ['chart.sidecar_redis_missing', 'external', { sidecar: { redis: { existingSecret: '' } } }],
     ['chart.sidecar_redis_twice', 'external', { sidecar: { redis: { url: 'redis://redis' } } }],
-    ['chart.workload_issuer_missing', 'external', { workloadIdentity: { cluster: { issuer: '' } } }],
+    [
+      'chart.workload_issuer_missing',
+      'external',
+      { workloadIdentity: { cluster: { issuer: '' } } },
+    ],
     [
       'chart.token_review_without_issuer',
       'external',
-      { injector: { enabled: false }, workloadIdentity: { cluster: { issuer: '', tokenReview: true } } },
+      {
+        injector: { enabled: false },
+        workloadIdentity: { cluster: { issuer: '', tokenReview: true } },
+      },
     ],
   ])('%s (%s)', async (code, base, values) => {
     expect(await stage.refusal(base, values)).toContain(`${code}: `);

@@ -60,7 +60,13 @@ it('renders manifests that are valid in each supported version of Kubernetes', a
   expect(jobs.size).toBeGreaterThan(500);
   const file = join(temporaryFolder(cleanup), 'jobs.json');
   writeFileSync(file, JSON.stringify([...jobs.values()]));
-  const { stdout } = await run('sh', ['-c', '"$0" "$1" < "$2"', python, join(here, 'validate.py'), file]);
+  const { stdout } = await run('sh', [
+    '-c',
+    '"$0" "$1" < "$2"',
+    python,
+    join(here, 'validate.py'),
+    file,
+  ]);
   expect(JSON.parse(stdout)).toEqual([]);
 }, 600_000);
 
@@ -90,7 +96,10 @@ describe.each(cases)('with $title, the chart', ({ title, base, values }) => {
       for (const { spec, metadata } of only(title, kind)) {
         const wanted = selectorOf(kind, spec);
         const selected = pods.filter(({ labels }) => matches(labels, wanted));
-        expect(selected.map(({ owner }) => owner), `${kind} ${metadata.name}`).toHaveLength(1);
+        expect(
+          selected.map(({ owner }) => owner),
+          `${kind} ${metadata.name}`,
+        ).toHaveLength(1);
       }
     }
   });

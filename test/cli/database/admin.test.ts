@@ -97,7 +97,10 @@ describe('sallyport admin migrate', () => {
         return { code: await program.exited(), text: program.output() };
       };
       const first = await migrate();
-      expect(first, first.text).toMatchObject({ code: 0, text: expect.stringMatching(/Applied \d/) });
+      expect(first, first.text).toMatchObject({
+        code: 0,
+        text: expect.stringMatching(/Applied \d/),
+      });
       const second = await migrate();
       expect(second, second.text).toMatchObject({
         code: 0,

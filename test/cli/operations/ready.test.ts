@@ -48,8 +48,18 @@ it('waits until a control plane has started, and exits with 0', async () => {
 });
 
 it.each([
-  ['the failed checks of a control plane', 503, { ready: false, checks: [{ name: 'bus', ok: false }] }, 'the check bus failed'],
-  ['the reasons of a sidecar', 503, { ready: false, code: 'x', reasons: ['No passports.'] }, 'No passports.'],
+  [
+    'the failed checks of a control plane',
+    503,
+    { ready: false, checks: [{ name: 'bus', ok: false }] },
+    'the check bus failed',
+  ],
+  [
+    'the reasons of a sidecar',
+    503,
+    { ready: false, code: 'x', reasons: ['No passports.'] },
+    'No passports.',
+  ],
   ['a brief answer', 503, { ready: false, checks: [] }, 'its log has one'],
   ['a body that contradicts its status', 503, { ready: true, checks: [] }, 'its log has one'],
   ['another JSON service', 200, { status: 'ok' }, 'another program answers'],
@@ -63,7 +73,10 @@ it.each([
 
 it('exits with 1 for a page that is not JSON, a redirect, and a closed port', async () => {
   const page = await serve((_req, res) => res.end('<html>'));
-  expect(await ready(page)).toMatchObject({ code: 1, text: expect.stringContaining('another program') });
+  expect(await ready(page)).toMatchObject({
+    code: 1,
+    text: expect.stringContaining('another program'),
+  });
   const redirect = await serve((_req, res) => res.writeHead(302, { location: page }).end());
   expect((await ready(redirect)).code).toBe(1);
   const closed = await ready(`http://127.0.0.1:${await freePort()}`);

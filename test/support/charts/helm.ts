@@ -51,7 +51,9 @@ export async function render(
   const args = ['template', 'sallyport', chartFolder, '--namespace', 'gateway'];
   const version = ['--kube-version', options.kubeVersion ?? '1.37.0'];
   const given = valueArguments(values, options);
-  const { stdout } = await run(helm, [...args, ...version, ...given], { maxBuffer: 64 * 1024 ** 2 });
+  const { stdout } = await run(helm, [...args, ...version, ...given], {
+    maxBuffer: 64 * 1024 ** 2,
+  });
   const documents = parseAllDocuments(stdout).map((one) => one.toJSON() as Manifest | null);
   return { text: stdout, manifests: documents.filter((one) => one !== null) };
 }

@@ -50,7 +50,10 @@ export function podProblems({ owner, spec }: PodOf): string[] {
   check(spec.securityContext?.seccompProfile?.type === 'RuntimeDefault', 'has no seccomp profile');
   for (const volume of spec.volumes ?? []) {
     const kinds = Object.keys(volume).filter((key) => key !== 'name');
-    check(kinds.every((kind) => permittedVolumes.includes(kind)), `volume ${volume.name}: ${kinds}`);
+    check(
+      kinds.every((kind) => permittedVolumes.includes(kind)),
+      `volume ${volume.name}: ${kinds}`,
+    );
   }
   for (const container of [...(spec.initContainers ?? []), ...spec.containers]) {
     const { name, securityContext: context, resources, ports = [] } = container;
@@ -61,7 +64,10 @@ export function podProblems({ owner, spec }: PodOf): string[] {
     check(context?.capabilities?.add === undefined, `${name} adds capabilities`);
     check(context?.runAsUser !== 0, `${name} runs as root`);
     check(resources?.requests?.memory !== undefined, `${name} requests no memory`);
-    check(ports.every((port: object) => !('hostPort' in port)), `${name} has a port of the node`);
+    check(
+      ports.every((port: object) => !('hostPort' in port)),
+      `${name} has a port of the node`,
+    );
   }
   return problems;
 }

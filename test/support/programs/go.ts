@@ -28,7 +28,13 @@ export function goModule(folder: string): Promise<string> {
 export async function goPackage(path: string, version: string, needs: string): Promise<string> {
   const go = await goOfVersion(needs);
   const folder = await cachedFolder('go-package', [path, version], async (draft) => {
-    const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOTOOLCHAIN: 'local', GOBIN: draft };
+    const env = {
+      ...process.env,
+      CGO_ENABLED: '0',
+      GOFLAGS: '',
+      GOTOOLCHAIN: 'local',
+      GOBIN: draft,
+    };
     await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], { env });
   });
   return join(folder, basename(path));
