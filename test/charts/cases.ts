@@ -65,6 +65,11 @@ export const cases: readonly Case[] = [
     },
   },
   {
+    title: 'a move of the master key away from Vault',
+    base: 'external',
+    values: { masterKey: { kms: { key: vaultKey, existingSecret: 'vault' } } },
+  },
+  {
     title: 'AWS KMS with a session and an endpoint',
     base: 'production',
     values: { masterKey: { kms: { hasSessionToken: true, endpoint: 'https://kms.example' } } },

@@ -58,17 +58,11 @@ describe('a value of the wrong type or form is refused by the schema:', () => {
 });
 
 describe('missing and contradictory values are refused with a reason code:', () => {
-  const vault = 'vault:https://vault.example/v1/transit/keys/x';
   it.each([
     ['chart.image_missing', 'external', { image: { repository: '' } }],
     ['chart.database_missing', 'external', { database: { existingSecret: '' } }],
     ['chart.redis_missing', 'external', { redis: { existingSecret: '' } }],
     ['chart.master_key_missing', 'external', { masterKey: { existingSecret: '' } }],
-    [
-      'chart.master_key_twice',
-      'external',
-      { masterKey: { kms: { key: vault, existingSecret: 'v' } } },
-    ],
     ['chart.previous_key_without_secret', 'production', { masterKey: { previousKey: 'old' } }],
     ['chart.previous_key_is_current', 'external', { masterKey: { previousKey: 'master-key' } }],
     ['chart.kms_access_missing', 'production', { masterKey: { kms: { existingSecret: '' } } }],

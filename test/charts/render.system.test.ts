@@ -143,6 +143,9 @@ describe('the control plane', () => {
     const moved = environmentOf('a move of the master key to Vault');
     expect(moved.has('SALLYPORT_MASTER_KEY_FILE')).toBe(false);
     expect(moved.get('SALLYPORT_KMS_TOKEN_FILE')).toBe('/run/secrets/sallyport/kms-token');
+    const away = environmentOf('a move of the master key away from Vault');
+    expect(away.get('SALLYPORT_MASTER_KEY_FILE')).toMatch(/master-key$/);
+    expect(away.get('SALLYPORT_KMS_KEY')).toMatch(/^vault:/);
     const aws = environmentOf('AWS KMS with a session and an endpoint');
     expect([...aws.keys()]).toEqual(
       expect.arrayContaining(['AWS_ACCESS_KEY_ID', 'AWS_SESSION_TOKEN', 'AWS_ENDPOINT_URL_KMS']),

@@ -19,7 +19,7 @@
       - secret:
           name: {{ .existingSecret }}
           items:
-            {{- if not .kms.key }}
+            {{- if not (and .kms.key .previousKey) }}
             - { key: {{ .key | quote }}, path: master-key }
             {{- end }}
             {{- if .previousKey }}
@@ -59,9 +59,10 @@
 - { name: REDIS_URL_FILE, value: /run/secrets/sallyport/redis-url }
 {{- end }}
 {{- with .Values.masterKey }}
-{{- if not .kms.key }}
+{{- if and .existingSecret (not (and .kms.key .previousKey)) }}
 - { name: SALLYPORT_MASTER_KEY_FILE, value: /run/secrets/sallyport/master-key }
-{{- else }}
+{{- end }}
+{{- if .kms.key }}
 - { name: SALLYPORT_KMS_KEY, value: {{ .kms.key | quote }} }
 {{- end }}
 {{- if .previousKey }}

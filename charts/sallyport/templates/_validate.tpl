@@ -44,9 +44,6 @@
 {{- if and (not .existingSecret) (not .kms.key) -}}
 {{- fail "chart.master_key_missing: neither masterKey.existingSecret nor masterKey.kms.key is set. Create a key once and keep a copy outside the cluster: kubectl create secret generic sallyport-master-key --from-literal=master-key=$(openssl rand -base64 32)" -}}
 {{- end -}}
-{{- if and .existingSecret .kms.key (not .previousKey) -}}
-{{- fail "chart.master_key_twice: masterKey.existingSecret and masterKey.kms.key are both set. Remove one of the two; to move from the Secret to the KMS, name the old key in masterKey.previousKey." -}}
-{{- end -}}
 {{- if and .previousKey (not .existingSecret) -}}
 {{- fail "chart.previous_key_without_secret: masterKey.previousKey is a key of masterKey.existingSecret, which is empty. Name the Secret." -}}
 {{- end -}}
