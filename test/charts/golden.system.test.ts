@@ -10,7 +10,7 @@ afterAll(() => stage?.close());
 
 // `npm run test:system -- test/charts/golden.system.test.ts -u` writes the files again.
 it.each(['external', 'evaluation', 'production'])(
-  'renders the %s values as golden/%s.yaml',
+  'renders the %s values as the golden file',
   async (base) => {
     const off = { metrics: { prometheusRule: { enabled: false }, dashboard: { enabled: false } } };
     const { text } = await stage.render(base, off);

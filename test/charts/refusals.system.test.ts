@@ -32,8 +32,8 @@ describe('an unknown value is refused with the nearest name:', () => {
     );
   });
 
-  it('a name of 10,000 characters', async () => {
-    const message = await stage.refusal('external', { ['x'.repeat(10_000)]: 1 });
+  it('a name of 1,000 characters', async () => {
+    const message = await stage.refusal('external', { ['x'.repeat(1_000)]: 1 });
     expect(message).toContain('chart.unknown_value');
   });
 });

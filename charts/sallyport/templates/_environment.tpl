@@ -6,18 +6,18 @@
     sources:
       {{- if not .Values.evaluation.enabled }}
       - secret:
-          name: {{ .Values.database.existingSecret }}
+          name: {{ .Values.database.existingSecret | quote }}
           items:
             - { key: {{ .Values.database.key | quote }}, path: database-url }
       - secret:
-          name: {{ .Values.redis.existingSecret }}
+          name: {{ .Values.redis.existingSecret | quote }}
           items:
             - { key: {{ .Values.redis.key | quote }}, path: redis-url }
       {{- end }}
       {{- with .Values.masterKey }}
       {{- if .existingSecret }}
       - secret:
-          name: {{ .existingSecret }}
+          name: {{ .existingSecret | quote }}
           items:
             {{- if not (and .kms.key .previousKey) }}
             - { key: {{ .key | quote }}, path: master-key }
@@ -28,7 +28,7 @@
       {{- end }}
       {{- if hasPrefix "vault:" .kms.key }}
       - secret:
-          name: {{ .kms.existingSecret }}
+          name: {{ .kms.existingSecret | quote }}
           items:
             - { key: token, path: kms-token }
       {{- end }}
@@ -48,7 +48,7 @@
 - name: POSTGRES_PASSWORD
   valueFrom:
     secretKeyRef:
-      name: {{ .Values.evaluation.existingSecret }}
+      name: {{ .Values.evaluation.existingSecret | quote }}
       key: postgres-password
 - name: DATABASE_URL
   value: postgresql://sallyport:$(POSTGRES_PASSWORD)@{{ include "sallyport.fullname" . }}-postgres:5432/sallyport
@@ -79,12 +79,12 @@
 
 {{- define "sallyport.awsEnvironment" -}}
 - name: AWS_ACCESS_KEY_ID
-  valueFrom: { secretKeyRef: { name: {{ .existingSecret }}, key: access-key-id } }
+  valueFrom: { secretKeyRef: { name: {{ .existingSecret | quote }}, key: access-key-id } }
 - name: AWS_SECRET_ACCESS_KEY
-  valueFrom: { secretKeyRef: { name: {{ .existingSecret }}, key: secret-access-key } }
+  valueFrom: { secretKeyRef: { name: {{ .existingSecret | quote }}, key: secret-access-key } }
 {{- if .hasSessionToken }}
 - name: AWS_SESSION_TOKEN
-  valueFrom: { secretKeyRef: { name: {{ .existingSecret }}, key: session-token } }
+  valueFrom: { secretKeyRef: { name: {{ .existingSecret | quote }}, key: session-token } }
 {{- end }}
 {{- with .endpoint }}
 - { name: AWS_ENDPOINT_URL_KMS, value: {{ . | quote }} }

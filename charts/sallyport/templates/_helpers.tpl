@@ -47,13 +47,6 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{- define "sallyport.imagePullSecrets" -}}
-{{- with .Values.image.pullSecrets }}
-imagePullSecrets:
-{{ toYaml . }}
-{{- end }}
-{{- end -}}
-
 {{/* Name of the control plane's ServiceAccount. */}}
 {{- define "sallyport.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
