@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { chartReadme } from './chart-readme.ts';
@@ -12,9 +12,17 @@ type Json = Readonly<Record<string, unknown>>;
 
 /** The generated files of the chart: path in the chart's folder, and content. */
 export function chartFiles(): Readonly<Record<string, string>> {
+  const read = (path: string) => readFileSync(join(chartFolder, path), 'utf8');
+  const templates = readdirSync(join(chartFolder, 'templates'), {
+    recursive: true,
+    encoding: 'utf8',
+  })
+    .filter((name) => name.endsWith('.tpl'))
+    .map((name) => read(join('templates', name)))
+    .join('\n');
   const schema = z.toJSONSchema(valuesSchema, { target: 'draft-7', io: 'input' });
   return {
-    'README.md': chartReadme(readFileSync(join(chartFolder, 'values.yaml'), 'utf8')),
+    'README.md': chartReadme(read('values.yaml'), templates),
     // Helm reports an unknown name without the name that was meant, so Helm's schema accepts every
     // name, and a template compares the names with the strict schema.
     'values.schema.json': json(withoutKeyword(schema, isClosed)),

@@ -22,12 +22,32 @@ The chart never generates a secret, so an upgrade, a rollback or a rendering by 
 changes none. A value with an unknown name, and values that contradict each other, are errors with a
 reason code (\`chart.…\`). \`values.strict.schema.json\` is for editors and refuses unknown names by itself.`;
 
-/** The page of the chart, with a table of all values in the form of helm-docs. */
-export function chartReadme(values: string): string {
+/**
+ * The page of the chart: a table of all values in the form of helm-docs, and the reason codes of its
+ * templates.
+ */
+export function chartReadme(values: string, templates: string): string {
   const { contents } = parseDocument(values);
   if (!isMap(contents)) throw new Error('values.yaml must hold a map.');
   const rows = rowsOf(contents as YAMLMap, '');
-  return `${introduction}\n\n## Values\n\n${table(['Key', 'Type', 'Default', 'Description'], rows)}\n`;
+  const sections = [
+    introduction,
+    '## Values',
+    table(['Key', 'Type', 'Default', 'Description'], rows),
+    '## Reason codes',
+    table(['Code', 'Message'], reasonCodesIn(templates)),
+  ];
+  return `${sections.join('\n\n')}\n`;
+}
+
+/** The messages of `fail` in templates. */
+function reasonCodesIn(templates: string): string[][] {
+  const messages = templates.matchAll(/fail \(?(?:printf )?"(chart\.\w+): (.+?)"(?: -\}\}| [$(])/g);
+  const rows = [...messages].map(([, code = '', message = '']) => [
+    `\`${code}\``,
+    message.replace(/%s%s|%[sd]/g, '…'),
+  ]);
+  return rows.sort(([one = ''], [other = '']) => one.localeCompare(other));
 }
 
 function rowsOf(map: YAMLMap, prefix: string): string[][] {

@@ -3,7 +3,7 @@ import { dirname, join, normalize, resolve } from 'node:path';
 import { expect, it } from 'vitest';
 
 const root = resolve(import.meta.dirname, '../..');
-const folders = ['cli', 'control-plane', 'deploy', 'docs', 'examples', 'prisma', 'proxy'];
+const folders = ['charts', 'cli', 'control-plane', 'deploy', 'docs', 'examples', 'prisma', 'proxy'];
 const files = [...folders, 'scripts', 'shared', 'test']
   .flatMap((folder) =>
     fs

@@ -118,7 +118,8 @@ async function issuePassport({ separate }: FaultBench): Promise<string> {
   return String(body.token);
 }
 
-async function untilSpoolEmpty({ separate }: FaultBench): Promise<void> {
+/** Resolves when the sidecar has uploaded all its records. */
+export async function untilSpoolEmpty({ separate }: FaultBench): Promise<void> {
   for (const deadline = performance.now() + 60_000; ; await delay(50)) {
     const text = await (await fetch(`${separate.adminUrl}/metrics`)).text();
     if (/^sallyport_spool_records 0$/m.test(text)) return;
