@@ -47,6 +47,14 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* The field imagePullSecrets of a pod, or nothing. */}}
+{{- define "sallyport.imagePullSecrets" -}}
+{{- with .Values.image.pullSecrets -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
 {{/* Name of the control plane's ServiceAccount. */}}
 {{- define "sallyport.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
