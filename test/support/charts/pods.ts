@@ -32,10 +32,10 @@ const permittedVolumes = [
 
 /**
  * Violations of the restricted Pod Security Standard, and of stricter rules of this chart: a
- * read-only root, no token of the API server that nobody mounts on purpose, and memory limits.
+ * read-only root, requested memory, and a token of the API server for the injector only.
  * https://kubernetes.io/docs/concepts/security/pod-security-standards/
  */
-export function podProblems({ owner, spec }: PodOf): string[] {
+export function podProblems({ owner, labels, spec }: PodOf): string[] {
   const problems: string[] = [];
   const check = (holds: boolean, problem: string) => {
     if (!holds) problems.push(`${owner}: ${problem}`);
@@ -43,7 +43,9 @@ export function podProblems({ owner, spec }: PodOf): string[] {
   for (const field of ['hostNetwork', 'hostPID', 'hostIPC', 'hostUsers']) {
     check(spec[field] === undefined, `${field} is set`);
   }
-  check(spec.automountServiceAccountToken === false, 'mounts a token of the API server');
+  const callsApiServer = labels['app.kubernetes.io/component'] === 'injector';
+  const isTokenless = spec.automountServiceAccountToken === false;
+  check(isTokenless || callsApiServer, 'mounts a token of the API server');
   check(spec.enableServiceLinks === false, 'gets variables of other services');
   check(spec.securityContext?.runAsNonRoot === true, 'may run as root');
   check(spec.securityContext?.runAsUser > 0, 'has no uid');
