@@ -166,6 +166,14 @@ describe('the control plane', () => {
     );
   });
 
+  it('gets the password of the evaluation as a variable, before the URL that contains it', () => {
+    const names = [...environmentOf('evaluation').keys()];
+    expect(names.indexOf('POSTGRES_PASSWORD')).toBeLessThan(names.indexOf('DATABASE_URL'));
+    expect(environmentOf('evaluation').get('DATABASE_URL')).toBe(
+      'postgresql://sallyport:$(POSTGRES_PASSWORD)@sallyport-postgres:5432/sallyport',
+    );
+  });
+
   it('gets large numbers as whole numbers, and issuers as JSON', () => {
     const settings = environmentOf('settings as numbers and text');
     expect(settings.get('SALLYPORT_CHECKPOINT_EVENTS')).toBe('1000000');
