@@ -15,7 +15,8 @@ kubectl -n sallyport create secret generic sallyport \\
   --from-literal=database-url='postgresql://…' --from-literal=redis-url='rediss://…' \\
   --from-literal=master-key="$(openssl rand -base64 32)"      # keep a copy outside the cluster
 helm install sallyport charts/sallyport -n sallyport --set image.repository=registry.example/sallyport \\
-  --set database.existingSecret=sallyport,redis.existingSecret=sallyport,masterKey.existingSecret=sallyport
+  --set database.existingSecret=sallyport,redis.existingSecret=sallyport,masterKey.existingSecret=sallyport \\
+  --set sidecar.redis.existingSecret=sallyport-redis      # a Secret of the injected namespaces
 \`\`\`
 
 The chart never generates a secret, so an upgrade, a rollback or a rendering by a GitOps controller
