@@ -84,12 +84,15 @@ const evaluation = z.strictObject({
   redis: z.strictObject(server),
 });
 
+const monitor = z.strictObject({
+  enabled: z.boolean(),
+  interval: z.string().regex(/^[0-9]+(ms|s|m|h)$/),
+  labels: texts,
+});
+
 const metrics = z.strictObject({
-  serviceMonitor: z.strictObject({
-    enabled: z.boolean(),
-    interval: z.string().regex(/^[0-9]+(ms|s|m|h)$/),
-    labels: texts,
-  }),
+  serviceMonitor: monitor,
+  podMonitor: monitor,
   prometheusRule: z.strictObject({ enabled: z.boolean(), labels: texts }),
   dashboard: z.strictObject({ enabled: z.boolean(), labels: texts, annotations: texts }),
 });

@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const here = import.meta.dirname;
 const versions = ['1.31', '1.32', '1.33', '1.34', '1.35', '1.36', '1.37'];
 /** Kinds that operators define. The schemas of Kubernetes do not have them. */
-const customKinds = ['HTTPRoute', 'PrometheusRule', 'ServiceMonitor'];
+const customKinds = ['HTTPRoute', 'PodMonitor', 'PrometheusRule', 'ServiceMonitor'];
 
 let stage: ChartStage;
 const cleanup = new Cleanup();
@@ -237,6 +237,15 @@ describe('custom resources', () => {
     expect(service?.metadata.labels?.[monitor?.spec.jobLabel]).toBe('sallyport-control-plane');
     const ports = service?.spec.ports.map(({ name }: { name: string }) => name);
     expect(ports).toContain(monitor?.spec.endpoints[0].port);
+  });
+
+  it('include a PodMonitor of the sidecars under the job name of the alerts', () => {
+    const [monitor] = only(title, 'PodMonitor');
+    const [endpoint] = monitor?.spec.podMetricsEndpoints ?? [];
+    expect(endpoint).toMatchObject({ port: 'sallyport-admin', path: '/metrics', interval: '1m' });
+    expect(endpoint.relabelings).toEqual([
+      { action: 'replace', targetLabel: 'job', replacement: 'sallyport-sidecar' },
+    ]);
   });
 
   it('include an HTTPRoute to the Service of the API', () => {
