@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
 import { cp, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachedFolder } from './cached.ts';
-import { findProgram } from './programs.ts';
+import { findProgram, findPrograms } from './programs.ts';
 
 const run = promisify(execFile);
 
@@ -35,7 +36,12 @@ export async function goPackage(path: string, version: string, needs: string): P
       GOTOOLCHAIN: 'local',
       GOBIN: draft,
     };
-    await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], { env });
+    const install = [go, 'install', '-ldflags=-s -w', `${path}@${version}`];
+    // Test files that need the program at the same time wait for the first, whose build Go caches.
+    const [flock] = await findPrograms(['flock']);
+    const lock = flock === undefined ? [] : [flock, join(tmpdir(), 'sallyport-go-package.lock')];
+    const [file = '', ...args] = [...lock, ...install];
+    await run(file, args, { env });
   });
   return join(folder, basename(path));
 }
