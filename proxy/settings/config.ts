@@ -15,8 +15,8 @@ import {
   type SettingsSource,
 } from '../../shared/base/settings.ts';
 import { portsOf } from '../../shared/upstream/own-ports.ts';
+import { type NameConstraints, parseNameConstraints } from '../../shared/x509/name-constraints.ts';
 import { internalHost } from '../base/internal-host-name.ts';
-import { type NameConstraints, parseNameConstraints } from '../tls/name-constraints.ts';
 import { type Limits, limitSettings, readLimits } from './limits.ts';
 
 const samplers = [

@@ -12,8 +12,12 @@ import { join } from 'node:path';
 import { getCACertificates } from 'node:tls';
 import type { Clock } from '../../shared/base/clock.ts';
 import { SettingsError } from '../../shared/base/settings.ts';
-import { authorityCertificate, hasConstraints, readPrivateKey } from './certificate.ts';
-import type { NameConstraints } from './name-constraints.ts';
+import {
+  authorityCertificate,
+  hasConstraints,
+  readPrivateKey,
+} from '../../shared/x509/certificate.ts';
+import type { NameConstraints } from '../../shared/x509/name-constraints.ts';
 
 /** The authority as it is stored on disk. */
 interface StoredAuthority {

@@ -2,9 +2,9 @@ import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Clock } from '../../shared/base/clock.ts';
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
+import { leafCertificate } from '../../shared/x509/certificate.ts';
+import { type NameConstraints, permits } from '../../shared/x509/name-constraints.ts';
 import { openAuthority } from './authority-file.ts';
-import { leafCertificate } from './certificate.ts';
-import { type NameConstraints, permits } from './name-constraints.ts';
 
 /** The certificate that the TLS server presents for one host. */
 export interface Leaf {

@@ -5,8 +5,8 @@ import { ProxyAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../proxy/settings/config.ts';
 import { loadAuthority } from '../../../proxy/tls/authority.ts';
-import { leafCertificate, readPrivateKey } from '../../../proxy/tls/certificate.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
+import { leafCertificate, readPrivateKey } from '../../../shared/x509/certificate.ts';
 import {
   Cleanup,
   httpUpstream,

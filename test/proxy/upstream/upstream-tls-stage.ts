@@ -4,8 +4,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createServer, type TlsOptions } from 'node:tls';
 import { ProxyAgent, request } from 'undici';
-import { authorityCertificate, leafCertificate } from '../../../proxy/tls/certificate.ts';
 import { createGuard } from '../../../shared/upstream/address-guard.ts';
+import { authorityCertificate, leafCertificate } from '../../../shared/x509/certificate.ts';
 import {
   type Cleanup,
   listening,

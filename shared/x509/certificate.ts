@@ -7,13 +7,24 @@ import {
   sign,
   type X509Certificate,
 } from 'node:crypto';
-import type forge from 'node-forge';
 import asn1 from 'node-forge/lib/asn1.js';
-import { parseAddress } from '../../shared/base/address.ts';
-import { isAddress } from '../../shared/base/host.ts';
+import { parseAddress } from '../base/address.ts';
+import { isAddress } from '../base/host.ts';
+import {
+  bitString,
+  boolean,
+  context,
+  der,
+  integer,
+  type Node,
+  octets,
+  oid,
+  pem,
+  primitiveContext,
+  sequence,
+  universal,
+} from './der.ts';
 import type { NameConstraints } from './name-constraints.ts';
-
-type Node = forge.asn1.Asn1;
 
 const oids = {
   commonName: '2.5.4.3',
@@ -129,11 +140,6 @@ function certificate({ issuer, commonName, publicKey, validity, extensions }: Co
   return pem('CERTIFICATE', Buffer.from(der(signed), 'latin1'));
 }
 
-function pem(label: string, bytes: Buffer): string {
-  const lines = bytes.toString('base64').match(/.{1,64}/g) ?? [];
-  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`;
-}
-
 /** Positive and never zero, 127 bits of randomness (RFC 5280 section 4.1.2.2). */
 function serialNumber(): Node {
   const bytes = randomBytes(16);
@@ -215,26 +221,6 @@ function authorityKeyIdentifier(publicKey: KeyObject): Node {
 function keyIdentifier(publicKey: KeyObject): string {
   const spki = publicKey.export({ type: 'spki', format: 'der' });
   return createHash('sha256').update(spki).digest().subarray(0, 20).toString('latin1');
-}
-
-function universal(type: forge.asn1.Type, value: string | Node[]): Node {
-  return asn1.create(asn1.Class.UNIVERSAL, type, Array.isArray(value), value);
-}
-
-const sequence = (...parts: Node[]) => universal(asn1.Type.SEQUENCE, parts);
-const octets = (bytes: string) => universal(asn1.Type.OCTETSTRING, bytes);
-const bitString = (bytes: string) => universal(asn1.Type.BITSTRING, bytes);
-const boolean = (value: boolean) => universal(asn1.Type.BOOLEAN, value ? '\xff' : '\0');
-const integer = (value: number) => universal(asn1.Type.INTEGER, String.fromCharCode(value));
-const oid = (value: string) => universal(asn1.Type.OID, asn1.oidToDer(value).getBytes());
-const der = (node: Node) => asn1.toDer(node).getBytes();
-
-function context(tag: number, parts: Node[]): Node {
-  return asn1.create(asn1.Class.CONTEXT_SPECIFIC, tag, true, parts);
-}
-
-function primitiveContext(tag: number, bytes: string): Node {
-  return asn1.create(asn1.Class.CONTEXT_SPECIFIC, tag, false, bytes);
 }
 
 /**

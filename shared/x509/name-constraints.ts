@@ -1,6 +1,6 @@
-import { cidr, parseAddress, type Range } from '../../shared/base/address.ts';
-import { isAddress, normaliseHost } from '../../shared/base/host.ts';
-import { AddressSet } from '../../shared/upstream/address-rules.ts';
+import { cidr, parseAddress, type Range } from '../base/address.ts';
+import { isAddress, normaliseHost } from '../base/host.ts';
+import { AddressSet } from '../upstream/address-rules.ts';
 
 /**
  * Hosts for which the authority may issue certificates: names with their subdomains, and address
