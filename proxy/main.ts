@@ -33,6 +33,7 @@ import { startReports } from './telemetry/reports.ts';
 import { logRevocation } from './telemetry/revocation.ts';
 import { loadAuthority } from './tls/authority.ts';
 import { trustBundle } from './tls/authority-file.ts';
+import { writeTrustFiles } from './tls/trust-files.ts';
 
 const version = '0.1.0';
 /** Time after the drain to write and upload the last records. */
@@ -82,13 +83,18 @@ async function build(
   const enrolment = await enrolSidecar(config, log);
   const { identity } = enrolment;
   const { sidecarId } = identity;
+  assertExpectedAgent(config, identity);
   const authority = loadAuthority({
     dataDir,
     clock: systemClock,
     permitted: config.permittedHosts,
   });
   const caPath = join(dataDir, 'ca.crt');
-  fs.writeFileSync(caPath, trustBundle(authority.certPem), { mode: 0o644 });
+  const bundle = trustBundle(authority.certPem);
+  fs.writeFileSync(caPath, bundle, { mode: 0o644 });
+  if (config.trustBundleDirectory !== undefined) {
+    writeTrustFiles(config.trustBundleDirectory, bundle);
+  }
 
   const bus = given ?? (await openBus({ redisUrl: config.redisUrl, log, clock: systemClock }));
   if (given === undefined) closing.add(() => bus.close());
@@ -154,6 +160,13 @@ function enrolSidecar(config: Config, log: Log): Promise<Enrolment> {
   const onReplaced = (sidecarId: string | undefined) =>
     setAsideRecords({ dataDir, sidecarId, log });
   return enrolByWorkload({ ...config, tokenFile, version, log, onReplaced });
+}
+
+function assertExpectedAgent({ expectedAgentId }: Config, { agentId }: Identity): void {
+  if (expectedAgentId === undefined || expectedAgentId === agentId) return;
+  throw new SettingsError(
+    `SALLYPORT_AGENT_ID is ${JSON.stringify(expectedAgentId)}, and this sidecar is enrolled for agent ${JSON.stringify(agentId)}. Correct the setting (in a pod: the annotation sallyport.io/agent), or enrol a sidecar for that agent.`,
+  );
 }
 
 function logFor({ logLevel }: Config): Log {

@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates } from 'node:tls';
 import { fileURLToPath } from 'node:url';
+import { addingVariables, replacingVariables } from '../../shared/agent/trust-variables.ts';
 import { SettingsError, secretSettings } from '../../shared/base/settings.ts';
 
 /** The proxy that a command uses, and the CA files that it trusts. */
@@ -25,18 +26,6 @@ export interface EnvironmentChange {
 // Includes the WebSocket schemes, because aiohttp connects directly for a scheme without a proxy
 // variable. ALL_PROXY covers all remaining schemes, and replaces a SOCKS proxy of the shell.
 const proxied = ['http_proxy', 'https_proxy', 'ws_proxy', 'wss_proxy', 'all_proxy'];
-const replacing = [
-  'SSL_CERT_FILE',
-  'REQUESTS_CA_BUNDLE',
-  'CURL_CA_BUNDLE',
-  'GIT_SSL_CAINFO',
-  'PIP_CERT',
-  // npm ignores NODE_EXTRA_CA_CERTS if its configuration names a CA file.
-  'npm_config_cafile',
-  'AWS_CA_BUNDLE',
-  'CARGO_HTTP_CAINFO',
-];
-const adding = ['NODE_EXTRA_CA_CERTS', 'DENO_CERT'];
 
 /**
  * Sets the variables that send any client through the sidecar. Unsets variables of the surrounding
@@ -56,8 +45,8 @@ export function agentEnvironment(
     // Node before 24 ignores the variables above. In later versions, an HTTP agent that a program
     // creates itself ignores them.
     ['NODE_OPTIONS', withPreload(surrounding.NODE_OPTIONS)] as const,
-    ...adding.map((name) => [name, addedCaPath] as const),
-    ...replacing.map((name) => [name, wholeCaPath] as const),
+    ...addingVariables.map((name) => [name, addedCaPath] as const),
+    ...replacingVariables.map((name) => [name, wholeCaPath] as const),
   ];
   const kept = new Set(set.map(([name]) => name));
   const unset = Object.keys(surrounding).filter((name) => !kept.has(name) && isUnwanted(name));

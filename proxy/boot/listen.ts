@@ -61,7 +61,7 @@ export async function listen(
   parts.agentSide.connections = () => ingress.connections();
   const admin = await createAdmin({
     port: config.adminPort,
-    host: config.proxyHost,
+    host: config.adminHost,
     registry,
     caPem: authority.certPem,
     ready: () => readiness(deps, parts.disk),
@@ -74,8 +74,14 @@ export async function listen(
   guard.ownPorts.add(proxy.port);
   guard.ownPorts.add(admin.port);
   await listenTransparent(config, { ...parts, ingress });
-  const host = config.proxyHost.includes(':') ? `[${config.proxyHost}]` : config.proxyHost;
-  return { proxyUrl: `http://${host}:${proxy.port}`, adminUrl: `http://${host}:${admin.port}` };
+  return {
+    proxyUrl: origin(config.proxyHost, proxy.port),
+    adminUrl: origin(config.adminHost, admin.port),
+  };
+}
+
+function origin(host: string, port: number): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /**

@@ -63,6 +63,7 @@ const schema = z.object({
   SALLYPORT_TRANSPARENT_PORT: optionalPort,
   SALLYPORT_DNS_PORT: port(15_053),
   SALLYPORT_PROXY_HOST: z.string().default('127.0.0.1'),
+  SALLYPORT_PROXY_ADMIN_HOST: z.string().optional(),
   SALLYPORT_PROXY_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
   SALLYPORT_DATA_DIR: z.string().default('.sallyport'),
   SALLYPORT_CONTROL_PLANE_URL: httpUrl('https://sallyport.example').default(
@@ -71,6 +72,8 @@ const schema = z.object({
   SALLYPORT_ENROLMENT_TOKEN: z.string().optional(),
   SALLYPORT_WORKLOAD_TOKEN_FILE: z.string().optional(),
   SALLYPORT_TENANT: z.string().optional(),
+  SALLYPORT_AGENT_ID: z.string().optional(),
+  SALLYPORT_TRUST_BUNDLE_DIRECTORY: z.string().optional(),
   SALLYPORT_ALLOW_PRIVATE: z.string().default(''),
   SALLYPORT_CA_NAME_CONSTRAINTS: z.string().optional(),
   SALLYPORT_SPOOL_FSYNC: choice(['0', '1']).default('0'),
@@ -95,6 +98,8 @@ export interface Config {
   readonly adminPort: number;
   /** The ports for redirected traffic; undefined if the sidecar accepts none. */
   readonly transparent: TransparentSettings | undefined;
+  /** The address of the admin port; default: the proxy's. */
+  readonly adminHost: string;
   readonly proxyToken: string | undefined;
   readonly dataDir: string;
   /** Origin of the control plane, without `/api`. */
@@ -104,6 +109,10 @@ export interface Config {
   readonly workloadTokenFile: string | undefined;
   /** Tenant to enrol in with this token; undefined: the tenant of the control plane. */
   readonly tenantId: string | undefined;
+  /** The agent that the operator expects; the sidecar refuses to start for another one. */
+  readonly expectedAgentId: string | undefined;
+  /** A directory for the CA bundle that the agent's containers trust. */
+  readonly trustBundleDirectory: string | undefined;
   /** CIDR ranges. */
   readonly allowPrivate: readonly string[];
   /** The hosts for which the local authority may issue certificates; undefined means any. */
@@ -160,12 +169,15 @@ export function readConfig(source: SettingsSource): Config {
     proxyPort: settings.SALLYPORT_PROXY_PORT,
     adminPort: settings.SALLYPORT_PROXY_ADMIN_PORT,
     transparent: transparentSettings(settings),
+    adminHost: settings.SALLYPORT_PROXY_ADMIN_HOST ?? settings.SALLYPORT_PROXY_HOST,
     proxyToken: settings.SALLYPORT_PROXY_TOKEN,
     dataDir: settings.SALLYPORT_DATA_DIR,
     controlPlaneUrl: settings.SALLYPORT_CONTROL_PLANE_URL.replace(/\/(api\/?)?$/, ''),
     enrolmentToken: settings.SALLYPORT_ENROLMENT_TOKEN,
     workloadTokenFile: settings.SALLYPORT_WORKLOAD_TOKEN_FILE,
     tenantId: settings.SALLYPORT_TENANT,
+    expectedAgentId: settings.SALLYPORT_AGENT_ID,
+    trustBundleDirectory: settings.SALLYPORT_TRUST_BUNDLE_DIRECTORY,
     allowPrivate: privateRanges(settings.SALLYPORT_ALLOW_PRIVATE),
     permittedHosts: permittedHosts(settings.SALLYPORT_CA_NAME_CONSTRAINTS),
     spoolFsync: settings.SALLYPORT_SPOOL_FSYNC === '1',

@@ -34,7 +34,7 @@ export async function createAdmin(options: AdminOptions): Promise<Admin> {
   await once(server, 'listening').catch((error: Error) => {
     throw listenError(error, {
       ...options,
-      hostSetting: 'SALLYPORT_PROXY_HOST',
+      hostSetting: 'SALLYPORT_PROXY_ADMIN_HOST',
       portSetting: 'SALLYPORT_PROXY_ADMIN_PORT',
     });
   });
