@@ -1,3 +1,4 @@
+import { admissionErrorKinds } from './admission-error-kinds.ts';
 import {
   type ErrorKind,
   failure,
@@ -318,6 +319,7 @@ export const errorKinds = {
 
   ...sidecarErrorKinds,
   ...workloadErrorKinds,
+  ...admissionErrorKinds,
 
   'internal.unexpected': failure(500, 'An unexpected error occurred; it was logged.'),
 } as const satisfies Record<string, ErrorKind>;

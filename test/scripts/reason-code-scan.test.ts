@@ -40,7 +40,7 @@ interface Source {
   readonly text: string;
 }
 
-const sources: readonly Source[] = ['shared', 'proxy', 'control-plane', 'cli']
+const sources: readonly Source[] = ['shared', 'proxy', 'control-plane', 'injector', 'cli']
   .flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.ts') && !name.includes('generated'))

@@ -1,0 +1,57 @@
+import { isDeepStrictEqual } from 'node:util';
+import { injectedContainers, injectedVolumes } from '../pod/containers.ts';
+import type { Injection } from '../pod/injection.ts';
+import { sidecarOptions } from '../pod/options.ts';
+import type { Container, Pod, VolumeMount } from '../pod/pod.ts';
+
+/** Fields that must be as injected. Any other field is refused, because it may change what runs. */
+const compared = ['name', 'image', 'args', 'restartPolicy', 'env'];
+/** Fields that decide nothing, and that Kubernetes or its administrators complete. */
+const tolerated = [
+  'imagePullPolicy',
+  'livenessProbe',
+  'ports',
+  'resources',
+  'startupProbe',
+  'terminationMessagePath',
+  'terminationMessagePolicy',
+];
+/** Kubernetes mounts the token of the pod's service account into all containers. */
+const serviceAccountPath = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/**
+ * Whether the pod starts with the injected containers and has their volumes. A webhook that runs
+ * after the injection could have changed them.
+ */
+export function hasSidecar(pod: Pod, injection: Injection): boolean {
+  const { initContainers = [], volumes = [] } = pod.spec;
+  const expected = injectedContainers(injection, sidecarOptions(pod, injection));
+  return (
+    expected.every((container, index) => isSame(initContainers[index], container)) &&
+    injectedVolumes(injection).every((volume) =>
+      volumes.some((one) => one.name === volume.name && isDeepStrictEqual(one, volume)),
+    )
+  );
+}
+
+function isSame(actual: Container | undefined, expected: Container): boolean {
+  if (actual === undefined) return false;
+  const known = [...compared, ...tolerated, 'securityContext', 'volumeMounts'];
+  return (
+    compared.every((field) => isDeepStrictEqual(actual[field], expected[field])) &&
+    Object.keys(actual).every((field) => known.includes(field)) &&
+    isSameContext(actual.securityContext, expected.securityContext) &&
+    isDeepStrictEqual(mountsOf(actual), mountsOf(expected))
+  );
+}
+
+function isSameContext(
+  { procMount = 'Default', ...actual }: NonNullable<Container['securityContext']> = {},
+  expected: Container['securityContext'],
+): boolean {
+  return procMount === 'Default' && isDeepStrictEqual(actual, expected);
+}
+
+function mountsOf({ volumeMounts = [] }: Container): readonly VolumeMount[] {
+  return volumeMounts.filter(({ mountPath }) => mountPath !== serviceAccountPath);
+}
