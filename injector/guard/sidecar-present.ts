@@ -4,20 +4,23 @@ import type { Injection } from '../pod/injection.ts';
 import { sidecarOptions } from '../pod/options.ts';
 import type { Container, Pod, VolumeMount } from '../pod/pod.ts';
 
-/** Fields that must be as injected. Any other field is refused, because it may change what runs. */
-const compared = ['name', 'image', 'args', 'restartPolicy', 'env'];
-/** Fields that decide nothing, and that Kubernetes or its administrators complete. */
-const tolerated = [
-  'imagePullPolicy',
-  'livenessProbe',
-  'ports',
-  'resources',
-  'startupProbe',
-  'terminationMessagePath',
-  'terminationMessagePolicy',
-];
-/** Kubernetes mounts the token of the pod's service account into all containers. */
-const serviceAccountPath = '/var/run/secrets/kubernetes.io/serviceaccount';
+/** How the guard compares the injected containers of a pod; the chart writes it into its policies. */
+export const comparison = {
+  /** Fields that must be as injected. Unknown ones are refused, because they may change what runs. */
+  compared: ['name', 'image', 'args', 'restartPolicy', 'env'],
+  /** Fields that decide nothing, and that Kubernetes or its administrators complete. */
+  tolerated: [
+    'imagePullPolicy',
+    'livenessProbe',
+    'ports',
+    'resources',
+    'startupProbe',
+    'terminationMessagePath',
+    'terminationMessagePolicy',
+  ],
+  /** Kubernetes mounts the token of the pod's service account into all containers. */
+  serviceAccountPath: '/var/run/secrets/kubernetes.io/serviceaccount',
+} as const;
 
 /**
  * Whether the pod starts with the injected containers and has their volumes. A webhook that runs
@@ -36,7 +39,13 @@ export function hasSidecar(pod: Pod, injection: Injection): boolean {
 
 function isSame(actual: Container | undefined, expected: Container): boolean {
   if (actual === undefined) return false;
-  const known = [...compared, ...tolerated, 'securityContext', 'volumeMounts'];
+  const { compared, tolerated } = comparison;
+  const known: readonly string[] = [
+    ...compared,
+    ...tolerated,
+    'securityContext',
+    'volumeMounts',
+  ];
   return (
     compared.every((field) => isDeepStrictEqual(actual[field], expected[field])) &&
     Object.keys(actual).every((field) => known.includes(field)) &&
@@ -53,5 +62,5 @@ function isSameContext(
 }
 
 function mountsOf({ volumeMounts = [] }: Container): readonly VolumeMount[] {
-  return volumeMounts.filter(({ mountPath }) => mountPath !== serviceAccountPath);
+  return volumeMounts.filter(({ mountPath }) => mountPath !== comparison.serviceAccountPath);
 }

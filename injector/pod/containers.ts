@@ -1,5 +1,5 @@
 import type { Injection } from './injection.ts';
-import { containers, paths, volumes } from './names.ts';
+import { annotations, containers, paths, volumes } from './names.ts';
 import type { SidecarOptions } from './options.ts';
 import type { Container, Texts, Volume } from './pod.ts';
 
@@ -92,7 +92,7 @@ function sidecar(injection: Injection, options: SidecarOptions): Container {
 
 function sidecarEnvironment(
   { transparentPort, dnsPort, controlPlaneUrl, redis, settings }: Injection,
-  { agent, holdTime }: SidecarOptions,
+  { holdTime }: SidecarOptions,
 ): NonNullable<Container['env']> {
   const values = {
     SALLYPORT_PROXY_ADMIN_PORT: String(adminPort),
@@ -102,14 +102,13 @@ function sidecarEnvironment(
     SALLYPORT_DNS_PORT: String(dnsPort),
     SALLYPORT_WORKLOAD_TOKEN_FILE: `${paths.token}/token`,
     SALLYPORT_CONTROL_PLANE_URL: controlPlaneUrl,
-    SALLYPORT_AGENT_ID: agent,
     SALLYPORT_HOLD_MS: holdTime,
   };
-  const podIp = { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } };
   return [
     ...variables(values),
     // The kubelet's probes and Prometheus reach the admin port at the pod's address.
-    { name: 'SALLYPORT_PROXY_ADMIN_HOST', valueFrom: podIp },
+    fieldOfPod('SALLYPORT_PROXY_ADMIN_HOST', 'status.podIP'),
+    fieldOfPod('SALLYPORT_AGENT_ID', `metadata.annotations['${annotations.agent}']`),
     'url' in redis
       ? { name: 'REDIS_URL', value: redis.url }
       : {
@@ -118,6 +117,10 @@ function sidecarEnvironment(
         },
     ...variables(settings),
   ];
+}
+
+function fieldOfPod(name: string, fieldPath: string) {
+  return { name, valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath } } };
 }
 
 function variables(values: Texts): { readonly name: string; readonly value: string }[] {

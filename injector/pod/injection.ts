@@ -41,7 +41,7 @@ const schema = z.strictObject({
   holdTimeMs: z.int().min(0).max(60_000),
   resources: z.strictObject({ requests: amounts.default({}), limits: amounts.default({}) }),
   /** Further settings of the sidecar, by name. */
-  settings: z.record(settingName, z.string()).default({}),
+  settings: z.record(settingName, z.string().min(1)).default({}),
 });
 
 /** What is injected into pods: the settings of the sidecar's containers. */

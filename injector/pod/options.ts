@@ -4,8 +4,6 @@ import type { Pod, Texts } from './pod.ts';
 
 /** What the annotations of a pod change in its sidecar. */
 export interface SidecarOptions {
-  /** The agent that the sidecar must be enrolled for; empty: whichever the enrolment rule names. */
-  readonly agent: string;
   readonly holdTime: string;
   readonly resources: Resources;
 }
@@ -17,9 +15,9 @@ interface Resources {
 
 /**
  * The forms of annotations. They exclude `$`, because Kubernetes expands `$(NAME)` in the value of
- * a variable.
+ * a variable. The syntax is that of RE2, too: the chart writes the forms into its policies.
  */
-const forms: Readonly<Record<string, RegExp>> = {
+export const annotationForms: Readonly<Record<string, RegExp>> = {
   [annotations.agent]: /^[A-Za-z0-9._-]{1,64}$/,
   [annotations.holdTime]: /^(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|60000)$/,
   [annotations.cpuRequest]: /^[1-9][0-9]{0,5}m?$/,
@@ -30,25 +28,20 @@ const forms: Readonly<Record<string, RegExp>> = {
 
 /** The annotations whose values cannot be used. */
 export function unusableAnnotations(pod: Pod): string[] {
-  return Object.entries(forms)
-    .filter(([name, form]) => !form.test(pod.metadata?.annotations?.[name] ?? defaultFor(name)))
+  const given = pod.metadata?.annotations ?? {};
+  return Object.entries(annotationForms)
+    .filter(([name, form]) => given[name] !== undefined && !form.test(given[name]))
     .map(([name]) => name);
-}
-
-/** Any value of the right form. */
-function defaultFor(name: string): string {
-  return name === annotations.memoryRequest || name === annotations.memoryLimit ? '1Mi' : '1';
 }
 
 /** An annotation that cannot be used counts as missing; the guard refuses its pod. */
 export function sidecarOptions(pod: Pod, injection: Injection): SidecarOptions {
   const value = (name: string) => {
     const text = pod.metadata?.annotations?.[name];
-    return text !== undefined && forms[name]?.test(text) ? text : undefined;
+    return text !== undefined && annotationForms[name]?.test(text) ? text : undefined;
   };
   const { requests, limits } = injection.resources;
   return {
-    agent: value(annotations.agent) ?? '',
     holdTime: value(annotations.holdTime) ?? String(injection.holdTimeMs),
     resources: {
       requests: amounts({

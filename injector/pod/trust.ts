@@ -11,6 +11,14 @@ const bundle = `${paths.trust}/${trustFiles.pem}`;
 const javaVariable = 'JAVA_TOOL_OPTIONS';
 const javaOptions = javaTrustOptions(`${paths.trust}/${trustFiles.java}`);
 const variables: readonly string[] = [...replacingVariables, ...addingVariables];
+const mount = { name: volumes.trust, mountPath: paths.trust, readOnly: true };
+
+/** What `withTrust` adds to a container; the chart writes it into its policies. */
+export const trustAdditions = {
+  env: variables.map((name) => ({ name, value: bundle })),
+  java: { name: javaVariable, value: javaOptions },
+  mount,
+} as const;
 
 /**
  * A container that trusts the sidecar's certificate authority: the bundle is mounted, and the
@@ -22,21 +30,19 @@ export function withTrust(container: Container): Container {
 }
 
 function environment({ env = [] }: Container): NonNullable<Container['env']> {
-  const java = env.find(({ name }) => name === javaVariable);
-  const added = variables.map((name) => ({ name, value: bundle }));
+  const java = env.filter(({ name }) => name === javaVariable).map(withJavaOptions);
   const kept = env.filter(({ name }) => !variables.includes(name) && name !== javaVariable);
-  return [...added, javaEntry(java), ...kept];
+  return [...trustAdditions.env, ...(java.length === 0 ? [trustAdditions.java] : java), ...kept];
 }
 
 /** A value that comes from elsewhere cannot be extended, so it is kept. */
-function javaEntry(given: NonNullable<Container['env']>[number] | undefined) {
-  if (given?.valueFrom !== undefined) return given;
-  const options = given?.value ?? '';
-  if (options.includes(javaOptions)) return given ?? { name: javaVariable, value: javaOptions };
-  return { name: javaVariable, value: options === '' ? javaOptions : `${options} ${javaOptions}` };
+function withJavaOptions(given: NonNullable<Container['env']>[number]) {
+  const { value = '', valueFrom } = given;
+  if (valueFrom !== undefined || value.includes(javaOptions)) return given;
+  return { name: javaVariable, value: value === '' ? javaOptions : `${value} ${javaOptions}` };
 }
 
 function mounts({ volumeMounts = [] }: Container): NonNullable<Container['volumeMounts']> {
   const kept = volumeMounts.filter(({ mountPath }) => mountPath !== paths.trust);
-  return [...kept, { name: volumes.trust, mountPath: paths.trust, readOnly: true }];
+  return [...kept, mount];
 }

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { chartReadme } from './chart-readme.ts';
+import { injectionFile } from './injection-file.ts';
 import { valuesSchema } from './values-schema.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -28,6 +29,7 @@ export function chartFiles(): Readonly<Record<string, string>> {
     'values.schema.json': json(withoutKeyword(schema, isClosed)),
     // Editors check a file that has only some of the values.
     'values.strict.schema.json': json(withoutKeyword(schema, isRequired)),
+    'files/injection.json': json(injectionFile()),
     'files/dashboard.json': readFileSync(join(root, 'deploy/grafana/sallyport.json'), 'utf8'),
     'files/alerts.yaml': readFileSync(join(root, 'deploy/prometheus/alerts.yaml'), 'utf8'),
   };

@@ -114,6 +114,7 @@ const sidecar = z.strictObject({
     url: z.string().regex(/^(rediss?:\/\/[^@\s]+)?$/, 'must not contain a password'),
   }),
   holdTime: z.int().min(0).max(60_000),
+  settings,
   resources,
 });
 
