@@ -12,7 +12,7 @@ import { helmBuildMs, type Manifest } from '../support/charts/helm.ts';
 import { injection } from '../support/injector/injection.ts';
 import { goModule } from '../support/programs/go.ts';
 import { changeCases } from './changes.ts';
-import { podCases } from './pods.ts';
+import { container, pod, podCases } from './pods.ts';
 import { type Request, review } from './review.ts';
 
 /** Builds the API server's packages once: about four minutes of processor time. */
@@ -111,6 +111,18 @@ describe('the admission policies of the chart', () => {
       expect.soft(compact(once[index]?.object), title).toEqual(expected);
       expect.soft(compact(twice[index]?.object), title).toEqual(expected);
     }
+  });
+
+  it('stay within the budget of the API server for a large pod', async () => {
+    const env = Array.from({ length: 200 }, (_, index) => ({ name: `V${index}`, value: 'x' }));
+    const containers = Array.from({ length: 30 }, (_, index) =>
+      container({ name: `agent-${index}`, env }),
+    );
+    const object = pod({ spec: { containers, initContainers: [container({ name: 'a', env })] } });
+    const [result] = await evaluate([{ operation: 'CREATE', object }]);
+    expect(result?.errors).toEqual([]);
+    expect(result?.refusals).toEqual([]);
+    expect(compact(result?.object)).toEqual(compact(injectPod(object, injection)));
   });
 
   it('refuse the same new pods with the same messages as the webhook', async () => {
