@@ -11,6 +11,6 @@ export const injection: Injection = {
   controlPlaneUrl: 'http://sallyport.gateway.svc:8080',
   redis: { secretName: 'sallyport-redis', secretKey: 'redis-url' },
   holdTimeMs: 4_000,
-  resources: { requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '256Mi' } },
+  resources: { requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '512Mi' } },
   settings: {},
 };
