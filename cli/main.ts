@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { describeFileError } from '../shared/base/file-error.ts';
+import { runMain } from '../shared/base/run-main.ts';
 import { createProgram, usageExitCode } from './commands/program.ts';
 import { printable } from './support/terminal.ts';
 
@@ -11,15 +12,17 @@ const operatorErrors = ['SettingsError', 'StoreError', 'SourceError', 'KmsError'
 /** These commands exit with 1 for findings, so their failures exit with 2. */
 const failsWith2 = ['policy', 'evidence'];
 
-const program = createProgram(process.stdout.columns);
-try {
-  await program.parseAsync();
-} catch (error) {
-  const usage = usageExitCode(error);
-  if (usage === undefined) reportError(error as Error);
-  const isFailure = usage === undefined || usage === 1;
-  process.exitCode = isFailure && failsWith2.includes(program.args[0] ?? '') ? 2 : (usage ?? 1);
-}
+runMain(async () => {
+  const program = createProgram(process.stdout.columns);
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    const usage = usageExitCode(error);
+    if (usage === undefined) reportError(error as Error);
+    const isFailure = usage === undefined || usage === 1;
+    process.exitCode = isFailure && failsWith2.includes(program.args[0] ?? '') ? 2 : (usage ?? 1);
+  }
+});
 
 /** Prints an error: only the message if the operator can correct it, otherwise the stack. */
 function reportError(error: Error): void {

@@ -5,6 +5,7 @@ import { systemClock } from '../shared/base/clock.ts';
 import { describeFileError } from '../shared/base/file-error.ts';
 import type { Log } from '../shared/base/log.ts';
 import { programLog } from '../shared/base/program-log.ts';
+import { runMain } from '../shared/base/run-main.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/base/settings.ts';
 import type { Bus } from '../shared/bus/bus.ts';
 import { openBus } from '../shared/bus/open.ts';
@@ -239,4 +240,4 @@ function endWith(error: Error): never {
   process.exit(1);
 }
 
-if (import.meta.main) await run();
+if (import.meta.main) runMain(run);

@@ -1,7 +1,6 @@
 import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import type { Log } from '../../../shared/base/log.ts';
-import { startEmbedded } from './embedded.ts';
 import { PrismaClient } from './generated/client.ts';
 import { migrate } from './migrate.ts';
 import { StoreError } from './store-error.ts';
@@ -53,6 +52,7 @@ async function openPostgres(databaseUrl: string, log: Log): Promise<Store> {
 }
 
 async function openEmbedded({ dataDir, log }: StoreOptions): Promise<Store> {
+  const { startEmbedded } = await import('./embedded.ts');
   const server = await startEmbedded(dataDir);
   const pool = new pg.Pool({
     host: server.host,

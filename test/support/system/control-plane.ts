@@ -9,6 +9,21 @@ export const compileCache = { NODE_COMPILE_CACHE: join(tmpdir(), 'sallyport-test
 
 export const ownerKey = formatApiKey('separateProcessesOwnerKey00000');
 
+/** The flags with which `npm run sidecar` starts the sidecar. */
+export const sidecarFlags = ['--max-semi-space-size=16', '--heap-growing-percent=100'];
+
+/** Starts one of the programs. */
+export type Launch = (
+  name: 'control-plane' | 'sidecar',
+  env: Readonly<Record<string, string>>,
+  options: { readonly logFile?: string },
+) => Program;
+
+export const fromSources: Launch = (name, env, options) =>
+  name === 'sidecar'
+    ? startProgram('proxy/start.ts', env, { flags: sidecarFlags, ...options })
+    : startProgram('control-plane/main.ts', env, options);
+
 export type CallApi = (
   method: string,
   path: string,
@@ -38,6 +53,8 @@ interface ControlPlaneOptions {
   /** Additional development keys, `key=tenant:role:scope`. */
   readonly devKeys?: readonly string[];
   readonly logFile?: string;
+  /** Default: from the sources. */
+  readonly launch?: Launch;
 }
 
 export async function startControlPlane({
@@ -46,6 +63,7 @@ export async function startControlPlane({
   dataDir,
   devKeys = [],
   logFile,
+  launch = fromSources,
 }: ControlPlaneOptions): Promise<ControlPlane> {
   const apiPort = await freePort();
   const origin = `http://127.0.0.1:${apiPort}`;
@@ -62,7 +80,7 @@ export async function startControlPlane({
     REDIS_URL: redisUrl,
   };
   const start = async (isAwaited: boolean) => {
-    const program = startProgram('control-plane/main.ts', env, { logFile });
+    const program = launch('control-plane', env, logFile === undefined ? {} : { logFile });
     if (isAwaited) await ready(program, `${origin}/readyz`);
     return program;
   };

@@ -1,11 +1,16 @@
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort, type Program, startProgram } from '../programs/processes.ts';
-import { type CallApi, compileCache, ownerKey, ready, startControlPlane } from './control-plane.ts';
-
-/** The flags with which `npm run sidecar` starts the sidecar. */
-const sidecarFlags = ['--max-semi-space-size=16', '--heap-growing-percent=100'];
+import { freePort, type Program } from '../programs/processes.ts';
+import {
+  type CallApi,
+  compileCache,
+  fromSources,
+  type Launch,
+  ownerKey,
+  ready,
+  startControlPlane,
+} from './control-plane.ts';
 
 /** A control plane and a sidecar as two processes on real Postgres and Redis. */
 export interface Separate {
@@ -32,6 +37,8 @@ interface RestartOptions {
   readonly ready: boolean;
   /** Settings to change. They stay changed for later starts. */
   readonly env?: Readonly<Record<string, string>>;
+  /** How the sidecar is started, from now on. */
+  readonly launch?: Launch;
 }
 
 export interface SeparateOptions {
@@ -45,6 +52,8 @@ export interface SeparateOptions {
   readonly isLogFiled?: boolean;
   /** The sidecar's data directory. Default: one in `dataDir`. */
   readonly sidecarDir?: string;
+  /** Default: from the sources. */
+  readonly launch?: Launch;
 }
 
 export async function startSeparate({
@@ -54,6 +63,7 @@ export async function startSeparate({
   devKeys = [],
   isLogFiled = false,
   sidecarDir: givenDir,
+  launch = fromSources,
 }: SeparateOptions): Promise<Separate> {
   const dataDir = fs.mkdtempSync(join(tmpdir(), 'separate-'));
   const [proxyPort, adminPort] = [await freePort(), await freePort()];
@@ -63,6 +73,7 @@ export async function startSeparate({
     databaseUrl,
     redisUrl,
     devKeys,
+    launch,
     dataDir: join(dataDir, 'control-plane'),
     ...logTo('control-plane'),
   });
@@ -81,11 +92,9 @@ export async function startSeparate({
     REDIS_URL: redisUrl,
     ...sidecarEnv,
   };
+  const sidecarLaunch = { launch };
   const startSidecar = async (isAwaited = true) => {
-    const program = startProgram('proxy/start.ts', env, {
-      flags: sidecarFlags,
-      ...logTo('sidecar'),
-    });
+    const program = sidecarLaunch.launch('sidecar', env, logTo('sidecar'));
     if (isAwaited) await ready(program, `${adminUrl}/readyz`);
     return program;
   };
@@ -104,8 +113,9 @@ export async function startSeparate({
     async restartControlPlane({ ready } = { ready: true }) {
       separate.controlPlane = await platform.restart(ready);
     },
-    async restartSidecar({ ready, env: changes }: RestartOptions = { ready: true }) {
+    async restartSidecar({ ready, env: changes, launch }: RestartOptions = { ready: true }) {
       Object.assign(env, changes);
+      Object.assign(sidecarLaunch, launch === undefined ? {} : { launch });
       separate.sidecar = await startSidecar(ready);
     },
     async close() {

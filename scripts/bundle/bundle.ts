@@ -1,0 +1,120 @@
+import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { type OutputChunk, rolldown } from 'rolldown';
+import {
+  absentPackages,
+  type BundledProgram,
+  copiedPackages,
+  programs,
+  replacedModules,
+  sourceFiles,
+} from './programs.ts';
+import { sourcePaths } from './source-paths.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+/** A package whose code is in the bundle. */
+export interface BundledPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+}
+
+/** Bundles all programs into a folder, which is replaced. Returns the packages in it. */
+export async function bundle(folder: string): Promise<readonly BundledPackage[]> {
+  rmSync(folder, { recursive: true, force: true });
+  const modules = new Set<string>();
+  for (const program of programs) {
+    for (const id of await bundleProgram(program, folder)) modules.add(id);
+    writeFileSync(join(folder, `${program.name}.cjs`), startFile(program));
+  }
+  for (const path of globSync(sourceFiles, { cwd: root })) copy(path, join(folder, 'files', path));
+  for (const [name, files] of Object.entries(copiedPackages)) {
+    for (const file of files) copy(`node_modules/${name}/${file}`, join(folder, 'node_modules', name, file));
+    modules.add(join(root, 'node_modules', name, 'package.json'));
+  }
+  copy('scripts/bundle/load.cjs', join(folder, 'load.cjs'));
+  const folders = [...new Set([...modules].flatMap(packageFolder))].sort();
+  const packages = folders.map(readPackage);
+  writeFileSync(join(folder, 'packages.json'), `${JSON.stringify(packages, undefined, 2)}\n`);
+  writeFileSync(join(folder, 'LICENSES.txt'), folders.map(licenseOf).join('\n'));
+  return packages;
+}
+
+function startFile({ name, v8Flags = [] }: BundledProgram): string {
+  return `require('./load.cjs').run('${name}', ${JSON.stringify(v8Flags)});\n`;
+}
+
+function copy(from: string, to: string): void {
+  mkdirSync(dirname(to), { recursive: true });
+  cpSync(join(root, from), to);
+}
+
+/** Returns the paths of the modules whose code the bundle contains. */
+async function bundleProgram(program: BundledProgram, folder: string): Promise<string[]> {
+  const bundled = await rolldown({
+    cwd: root,
+    input: { main: join(root, program.entry) },
+    platform: 'node',
+    external: [...Object.keys(copiedPackages), ...absentPackages],
+    plugins: [sourcePaths({ root, entry: program.entry, replaced: replacedModules })],
+    onLog(level, log) {
+      if (level === 'warn') throw new Error(`${program.name}: ${log.message}`);
+    },
+  });
+  const { output } = await bundled.generate({
+    format: 'cjs',
+    entryFileNames: '[name].js',
+    chunkFileNames: '[name]-[hash].js',
+    comments: false,
+    // Names stay, because stack traces and errors show them.
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
+  });
+  await bundled.close();
+  mkdirSync(join(folder, program.name), { recursive: true });
+  const chunks = output.filter((item): item is OutputChunk => item.type === 'chunk');
+  for (const { fileName, code } of chunks) {
+    writeFileSync(join(folder, program.name, fileName), wrapped(code));
+  }
+  return chunks.flatMap(({ modules }) =>
+    Object.entries(modules).flatMap(([id, { renderedLength }]) => (renderedLength > 0 ? id : [])),
+  );
+}
+
+/**
+ * A function with the parameters of a CommonJS module. Other than ASCII characters are escaped,
+ * because V8 keeps a source text with one of them in twice the memory.
+ */
+function wrapped(code: string): string {
+  const ascii = code.replace(/^#!.*\n/, '').replace(
+    /[^\x00-\x7f]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  return `(function (exports, require, module, __filename, __dirname) {${ascii}\n})`;
+}
+
+/** The folder of the package that a module belongs to; empty for modules of this repository. */
+function packageFolder(id: string): string[] {
+  const folder = /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(id.replaceAll('\0', ''))?.[1];
+  return folder === undefined ? [] : [folder];
+}
+
+function readPackage(folder: string): BundledPackage {
+  const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  return { name, version, license };
+}
+
+function licenseOf(folder: string): string {
+  const { name, version, license } = readPackage(folder);
+  const texts = globSync('{LICEN[CS]E,NOTICE,COPYING}*', { cwd: folder })
+    .filter((file) => !file.endsWith('.js'))
+    .sort()
+    .map((file) => readFileSync(join(folder, file), 'utf8').trim());
+  return [`${'='.repeat(80)}\n${name} ${version} (${license})\n`, ...texts, ''].join('\n');
+}
+
+if (import.meta.main) {
+  const folder = join(root, 'dist');
+  const packages = await bundle(folder);
+  console.log(`Bundled ${programs.length} programs and ${packages.length} packages in ${relative('', folder)}/.`);
+}

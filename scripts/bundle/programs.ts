@@ -1,0 +1,55 @@
+/** A program of the container image. */
+export interface BundledProgram {
+  /** The command that starts it. */
+  readonly name: string;
+  /** The file that it starts with, relative to the repository. */
+  readonly entry: string;
+  /** A flag that only Node's command line accepts. A shebang line has room for one. */
+  readonly nodeFlag?: `--${string}`;
+  /** Flags of V8 that are set when the program starts. */
+  readonly v8Flags?: readonly `--${string}`[];
+}
+
+/** Add a program here; the bundle, the image and its tests read this list. */
+export const programs: readonly BundledProgram[] = [
+  { name: 'control-plane', entry: 'control-plane/main.ts' },
+  {
+    name: 'sidecar',
+    entry: 'proxy/start.ts',
+    nodeFlag: '--max-semi-space-size=16',
+    v8Flags: ['--heap-growing-percent=100'],
+  },
+  { name: 'sallyport', entry: 'cli/main.ts' },
+];
+
+/**
+ * Modules that the bundle replaces, because the image has no embedded mode: PGlite is as large as
+ * all programs together.
+ */
+export const replacedModules: Readonly<Record<string, string>> = {
+  'cli/embedded/up.ts': 'scripts/bundle/no-embedded-mode.ts',
+  'cli/demo/demo.ts': 'scripts/bundle/no-embedded-mode.ts',
+  'control-plane/platform/store/embedded.ts': 'scripts/bundle/no-embedded-mode.ts',
+};
+
+/** Files that programs read at run time: paths, or patterns, relative to the repository. */
+export const sourceFiles: readonly string[] = [
+  'prisma/migrations/*/migration.sql',
+  'control-plane/policies/packs/*/*.yaml',
+  'cli/run/agent-preload.cjs',
+];
+
+/** Packages that are copied instead of bundled, and the files of them that programs use. */
+export const copiedPackages: Readonly<Record<string, readonly string[]>> = {
+  'swagger-ui-dist': [
+    'package.json',
+    'LICENSE',
+    'NOTICE',
+    'swagger-ui-bundle.js',
+    'swagger-ui.css',
+    'favicon-32x32.png',
+  ],
+};
+
+/** Optional imports of packages that the image does not have. */
+export const absentPackages: readonly string[] = ['pg-native'];

@@ -1,0 +1,40 @@
+import { dirname, relative, resolve } from 'node:path';
+import type { Plugin } from 'rolldown';
+
+const form = /\bimport\.meta\.(dirname|url|main)\b/g;
+
+interface SourcePaths {
+  readonly root: string;
+  /** The program's first file, relative to `root`. */
+  readonly entry: string;
+  /** Modules that others replace, relative to `root`. */
+  readonly replaced: Readonly<Record<string, string>>;
+}
+
+/**
+ * Keeps `import.meta` meaning the source file: paths lead into `files/`, next to the folders of the
+ * programs, and `main` is true in the program's first file only.
+ */
+export function sourcePaths({ root, entry, replaced }: SourcePaths): Plugin {
+  const replacements = new Map(
+    Object.entries(replaced).map(([from, to]) => [resolve(root, from), resolve(root, to)]),
+  );
+  return {
+    name: 'source-paths',
+    resolveId(source, importer) {
+      if (importer === undefined || !source.startsWith('.')) return undefined;
+      return replacements.get(resolve(dirname(importer), source));
+    },
+    transform(code, id) {
+      if (id.includes('/node_modules/') || !code.includes('import.meta')) return undefined;
+      const path = relative(root, id);
+      return code.replace(form, (_, property: string) => {
+        if (property === 'main') return String(path === entry);
+        const file = (of: string) => `__dirname + ${JSON.stringify(`/../files/${of}`)}`;
+        return property === 'dirname'
+          ? `(${file(dirname(path))})`
+          : `process.getBuiltinModule('node:url').pathToFileURL(${file(path)}).href`;
+      });
+    },
+  };
+}

@@ -1,0 +1,98 @@
+import { chmodSync, copyFileSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { bundle } from '../bundle/bundle.ts';
+import { programs } from '../bundle/programs.ts';
+import { type Architecture, downloadPackages, unpack } from './debian.ts';
+import { type NodeBinary, nodeBinary } from './node-binary.ts';
+import { billOfMaterials } from './sbom.ts';
+
+const repository = join(import.meta.dirname, '../..');
+/** Where the bundle is in the image. */
+const installed = '/opt/sallyport';
+
+interface RootOptions {
+  readonly architecture: Architecture;
+  /** An apt sources file. */
+  readonly sources: string;
+  /** Kept between builds: package lists and Node. */
+  readonly cache: string;
+  readonly version: string;
+}
+
+/** Writes the image's root file system into an empty folder. */
+export async function makeRoot(root: string, options: RootOptions): Promise<void> {
+  const { architecture, sources, cache, version } = options;
+  const downloads = mkdtempSync(join(cache, 'debian-'));
+  const lists = join(cache, `apt-${architecture}`);
+  for (const name of ['bin', 'lib', 'sbin']) {
+    mkdirSync(join(root, 'usr', name), { recursive: true });
+    symlinkSync(`usr/${name}`, join(root, name));
+  }
+  mkdirSync(join(root, 'usr/lib64'));
+  symlinkSync('usr/lib64', join(root, 'lib64'));
+  const debian = downloadPackages({ architecture, sources, lists, into: downloads });
+  for (const one of debian) unpack(one, root);
+  rmSync(downloads, { recursive: true });
+  trustRoots(root);
+  keepCopyrights(root);
+  addUsers(root);
+  const node = nodeBinary(architecture, cache);
+  addNode(root, node);
+  const npm = await bundle(join(root, installed));
+  addCommands(root);
+  copyFileSync(join(repository, 'LICENSE'), join(root, installed, 'LICENSE'));
+  mkdirSync(join(root, 'usr/share/sbom'), { recursive: true });
+  const contents = { version, architecture, nodeVersion: node.version, npm, debian };
+  writeFileSync(join(root, 'usr/share/sbom/sallyport.cdx.json'), `${JSON.stringify(billOfMaterials(contents), undefined, 2)}\n`);
+}
+
+/** One file of all roots, as `update-ca-certificates` would write it. */
+function trustRoots(root: string): void {
+  const shipped = join(root, 'usr/share/ca-certificates');
+  const files = readdirSync(join(shipped, 'mozilla')).sort();
+  const text = files.map((file) => readFileSync(join(shipped, 'mozilla', file), 'utf8').trim());
+  rmSync(shipped, { recursive: true });
+  mkdirSync(join(root, 'etc/ssl/certs'), { recursive: true });
+  writeFileSync(join(root, 'etc/ssl/certs/ca-certificates.crt'), `${text.join('\n')}\n`);
+}
+
+/** Of the documentation, the licenses stay. */
+function keepCopyrights(root: string): void {
+  const docs = join(root, 'usr/share/doc');
+  for (const path of readdirSync(docs, { recursive: true, encoding: 'utf8' })) {
+    const file = join(docs, path);
+    if (lstatSync(file).isFile() && !path.endsWith('/copyright')) rmSync(file);
+  }
+}
+
+const users = [
+  ['root', 0],
+  ['sidecar', 1337],
+  ['sallyport', 65532],
+] as const;
+
+function addUsers(root: string): void {
+  const etc = (name: string, lines: readonly string[]) =>
+    writeFileSync(join(root, 'etc', name), `${lines.join('\n')}\n`);
+  etc('passwd', users.map(([name, id]) => `${name}:x:${id}:${id}::/nonexistent:/usr/sbin/nologin`));
+  etc('group', users.map(([name, id]) => `${name}:x:${id}:`));
+  etc('nsswitch.conf', ['passwd: files', 'group: files', 'hosts: files dns']);
+}
+
+function addNode(root: string, node: NodeBinary): void {
+  const license = join(root, 'usr/share/doc/node');
+  mkdirSync(join(root, 'usr/local/bin'), { recursive: true });
+  mkdirSync(license, { recursive: true });
+  copyFileSync(node.binary, join(root, 'usr/local/bin/node'));
+  copyFileSync(node.license, join(license, 'copyright'));
+}
+
+/** Commands on the PATH, which the kernel starts with Node: there is no shell. */
+function addCommands(root: string): void {
+  for (const { name, nodeFlag } of programs) {
+    const interpreter = ['/usr/local/bin/node', nodeFlag ?? []].flat().join(' ');
+    const path = join(root, 'usr/local/bin', name);
+    writeFileSync(path, `#!${interpreter}\nrequire('${installed}/${name}.cjs');\n`);
+    chmodSync(path, 0o755);
+  }
+}
