@@ -1,4 +1,5 @@
-import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { type OutputChunk, rolldown } from 'rolldown';
 import {
@@ -113,8 +114,23 @@ function licenseOf(folder: string): string {
   return [`${'='.repeat(80)}\n${name} ${version} (${license})\n`, ...texts, ''].join('\n');
 }
 
+/**
+ * Compiles the programs of a bundle with the Node that will run them: each starts, and ends because
+ * its settings are missing. A fixed seed makes the caches reproducible.
+ */
+export function compile(folder: string, node: string): void {
+  const compiler = join(import.meta.dirname, 'compile.cjs');
+  for (const { name, nodeFlag } of programs) {
+    const flags = ['--random-seed=1', nodeFlag ?? []].flat();
+    spawnSync(node, [...flags, compiler, folder, name], { env: {}, stdio: 'ignore', cwd: folder });
+    const cache = join(folder, name, 'main.js.cache');
+    if (!existsSync(cache)) throw new Error(`${name} did not start, so it was not compiled.`);
+  }
+}
+
 if (import.meta.main) {
   const folder = join(root, 'dist');
   const packages = await bundle(folder);
+  compile(folder, process.execPath);
   console.log(`Bundled ${programs.length} programs and ${packages.length} packages in ${relative('', folder)}/.`);
 }
