@@ -1,5 +1,13 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { type OutputChunk, rolldown } from 'rolldown';
 import {
@@ -7,6 +15,7 @@ import {
   type BundledProgram,
   copiedPackages,
   programs,
+  queryCompiler,
   replacedModules,
   sourceFiles,
 } from './programs.ts';
@@ -31,9 +40,13 @@ export async function bundle(folder: string): Promise<readonly BundledPackage[]>
   }
   for (const path of globSync(sourceFiles, { cwd: root })) copy(path, join(folder, 'files', path));
   for (const [name, files] of Object.entries(copiedPackages)) {
-    for (const file of files) copy(`node_modules/${name}/${file}`, join(folder, 'node_modules', name, file));
+    for (const file of files)
+      copy(`node_modules/${name}/${file}`, join(folder, 'node_modules', name, file));
     modules.add(join(root, 'node_modules', name, 'package.json'));
   }
+  const { wasm } = (await import(queryCompiler)) as { readonly wasm: string };
+  mkdirSync(join(folder, 'files/scripts/bundle'), { recursive: true });
+  writeFileSync(join(folder, 'files/scripts/bundle/query-compiler.wasm'), wasm, 'base64');
   copy('scripts/bundle/load.cjs', join(folder, 'load.cjs'));
   const folders = [...new Set([...modules].flatMap(packageFolder))].sort();
   const packages = folders.map(readPackage);
@@ -87,10 +100,12 @@ async function bundleProgram(program: BundledProgram, folder: string): Promise<s
  * because V8 keeps a source text with one of them in twice the memory.
  */
 function wrapped(code: string): string {
-  const ascii = code.replace(/^#!.*\n/, '').replace(
-    /[^\x00-\x7f]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  const ascii = code
+    .replace(/^#!.*\n/, '')
+    .replace(
+      /[^\x00-\x7f]/g,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
   return `(function (exports, require, module, __filename, __dirname) {${ascii}\n})`;
 }
 
@@ -132,5 +147,7 @@ if (import.meta.main) {
   const folder = join(root, 'dist');
   const packages = await bundle(folder);
   compile(folder, process.execPath);
-  console.log(`Bundled ${programs.length} programs and ${packages.length} packages in ${relative('', folder)}/.`);
+  console.log(
+    `Bundled ${programs.length} programs and ${packages.length} packages in ${relative('', folder)}/.`,
+  );
 }

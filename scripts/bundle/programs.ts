@@ -22,14 +22,19 @@ export const programs: readonly BundledProgram[] = [
   { name: 'sallyport', entry: 'cli/main.ts' },
 ];
 
+/** Prisma's query compiler, WebAssembly in base64. */
+export const queryCompiler =
+  '@prisma/client/runtime/query_compiler_fast_bg.postgresql.wasm-base64.mjs';
+
 /**
- * Modules that the bundle replaces, because the image has no embedded mode: PGlite is as large as
+ * Modules that the bundle replaces. The image has no embedded mode, because PGlite is as large as
  * all programs together.
  */
 export const replacedModules: Readonly<Record<string, string>> = {
   'cli/embedded/up.ts': 'scripts/bundle/no-embedded-mode.ts',
   'cli/demo/demo.ts': 'scripts/bundle/no-embedded-mode.ts',
   'control-plane/platform/store/embedded.ts': 'scripts/bundle/no-embedded-mode.ts',
+  [queryCompiler]: 'scripts/bundle/query-compiler.ts',
 };
 
 /** Files that programs read at run time: paths, or patterns, relative to the repository. */

@@ -7,7 +7,7 @@ interface SourcePaths {
   readonly root: string;
   /** The program's first file, relative to `root`. */
   readonly entry: string;
-  /** Modules that others replace, relative to `root`. */
+  /** Modules that others replace: paths relative to `root`, or names of scoped packages' modules. */
   readonly replaced: Readonly<Record<string, string>>;
 }
 
@@ -17,13 +17,17 @@ interface SourcePaths {
  */
 export function sourcePaths({ root, entry, replaced }: SourcePaths): Plugin {
   const replacements = new Map(
-    Object.entries(replaced).map(([from, to]) => [resolve(root, from), resolve(root, to)]),
+    Object.entries(replaced).map(([from, to]) => [
+      from.startsWith('@') ? from : resolve(root, from),
+      resolve(root, to),
+    ]),
   );
   return {
     name: 'source-paths',
     resolveId(source, importer) {
-      if (importer === undefined || !source.startsWith('.')) return undefined;
-      return replacements.get(resolve(dirname(importer), source));
+      if (importer === undefined) return undefined;
+      const isPath = source.startsWith('.');
+      return replacements.get(isPath ? resolve(dirname(importer), source) : source);
     },
     transform(code, id) {
       if (id.includes('/node_modules/') || !code.includes('import.meta')) return undefined;

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { commitImage } from './commit.ts';
-import { type Architecture, hostSources } from './debian.ts';
-import { makeRoot } from './root.ts';
+import { type Architecture, hostArchitecture, hostSources } from './debian.ts';
+import { makeRoot, stripTools } from './root.ts';
 
 const repository = join(import.meta.dirname, '../..');
 const architectures: readonly Architecture[] = ['amd64', 'arm64'];
@@ -27,7 +27,11 @@ const tools = {
   'dpkg-deb': 'dpkg',
   tar: 'tar',
   setcap: 'libcap2-bin',
-  buildah: 'buildah',
+} as const;
+const imageTools = { buildah: 'buildah' } as const;
+const binutils = {
+  amd64: 'binutils-x86-64-linux-gnu',
+  arm64: 'binutils-aarch64-linux-gnu',
 } as const;
 
 async function main(): Promise<void> {
@@ -43,13 +47,18 @@ async function main(): Promise<void> {
   if (values.help) return console.log(usage);
   const chosen = architecturesOf(values.arch);
   const sources = resolve(values.sources ?? hostSources());
-  assertTools();
+  assertTools({
+    ...tools,
+    ...(values.root === undefined ? imageTools : {}),
+    ...Object.fromEntries(chosen.map((one) => [stripTools[one], binutils[one]])),
+  });
   const cache = join(repository, 'node_modules/.cache/sallyport-image');
   mkdirSync(cache, { recursive: true });
   const options = { sources, cache, version };
   if (values.root !== undefined) {
     const [architecture, ...others] = chosen;
-    if (architecture === undefined || others.length > 0) throw new Failure('--root needs one architecture.');
+    if (architecture === undefined || others.length > 0)
+      throw new Failure('--root needs one architecture.');
     mkdirSync(values.root, { recursive: true });
     await makeRoot(resolve(values.root), { ...options, architecture });
     return;
@@ -98,10 +107,6 @@ function revision(): string | undefined {
 /** A failure whose message is for the person who builds. */
 class Failure extends Error {}
 
-function hostArchitecture(): Architecture {
-  return process.arch === 'arm64' ? 'arm64' : 'amd64';
-}
-
 function architecturesOf(text: string): readonly Architecture[] {
   return text.split(',').map((name) => {
     const found = architectures.find((one) => one === name);
@@ -110,11 +115,11 @@ function architecturesOf(text: string): readonly Architecture[] {
   });
 }
 
-function assertTools(): void {
+function assertTools(needed: Readonly<Record<string, string>>): void {
   if (process.getuid?.() !== 0) {
     throw new Failure('Run this as root: files of the image get owners and capabilities.');
   }
-  const missing = Object.entries(tools).filter(
+  const missing = Object.entries(needed).filter(
     ([name]) => spawnSync(name, ['--version']).error !== undefined,
   );
   if (missing.length === 0) return;

@@ -50,10 +50,28 @@ export function commitImage(
     buildah('copy', '--quiet', container, root, '/');
     buildah('config', ...settings.flat(), '--arch', architecture, ...labels, container);
     // One time for everything, so that equal contents have equal digests.
-    const image = buildah('commit', '--quiet', '--rm', '--format', 'oci', '--timestamp', '0', container);
+    const image = buildah(
+      'commit',
+      '--quiet',
+      '--rm',
+      '--format',
+      'oci',
+      '--timestamp',
+      '0',
+      container,
+    );
     buildah('manifest', 'add', 'index', image);
   }
-  buildah('manifest', 'push', '--quiet', '--all', '--format', 'oci', 'index', `oci:${output}:${version}`);
+  buildah(
+    'manifest',
+    'push',
+    '--quiet',
+    '--all',
+    '--format',
+    'oci',
+    'index',
+    `oci:${output}:${version}`,
+  );
   const index = JSON.parse(readFileSync(join(output, 'index.json'), 'utf8'));
   return String(index.manifests[0].digest);
 }

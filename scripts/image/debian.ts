@@ -7,6 +7,10 @@ import { join } from 'node:path';
 /** Debian's name of a processor architecture. */
 export type Architecture = 'amd64' | 'arm64';
 
+export function hostArchitecture(): Architecture {
+  return process.arch === 'arm64' ? 'arm64' : 'amd64';
+}
+
 /** The release that the image is made of. Package names below belong to it. */
 export const release = 'bookworm';
 
@@ -14,6 +18,8 @@ export const release = 'bookworm';
 const packageNames: readonly string[] = [
   'base-files',
   'ca-certificates',
+  // The license of libgcc and libstdc++.
+  'gcc-12-base',
   'libc6',
   'libgcc-s1',
   'libstdc++6',
@@ -82,12 +88,17 @@ export function downloadPackages(options: DownloadOptions): readonly DebianPacka
   const { into } = options;
   const settings = aptSettings(options);
   const apt = (...args: readonly string[]) =>
-    execFileSync('apt-get', [...settings, '--quiet=2', ...args], { cwd: into, stdio: ['ignore', 'ignore', 'inherit'] });
+    execFileSync('apt-get', [...settings, '--quiet=2', ...args], {
+      cwd: into,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
   apt('update');
   apt('download', ...packageNames);
   const files = readdirSync(into).sort();
   if (files.length !== packageNames.length) {
-    throw new Error(`apt downloaded ${files.length} of ${packageNames.length} packages: ${files.join(', ')}`);
+    throw new Error(
+      `apt downloaded ${files.length} of ${packageNames.length} packages: ${files.join(', ')}`,
+    );
   }
   return files.map((file) => describePackage(join(into, file)));
 }
@@ -138,7 +149,9 @@ export function unpack({ name, path, control }: DebianPackage, root: string): vo
 /** The sources of this machine's release; fails on another release. */
 export function hostSources(): string {
   const codename = /^VERSION_CODENAME=(.*)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1];
-  const found = ['/etc/apt/sources.list.d/debian.sources', '/etc/apt/sources.list'].find((path) => existsSync(path));
+  const found = ['/etc/apt/sources.list.d/debian.sources', '/etc/apt/sources.list'].find((path) =>
+    existsSync(path),
+  );
   if (codename === release && found !== undefined) return found;
   throw new Error(
     `This machine is no Debian "${release}", from whose packages the image is made. Pass --sources FILE, an apt sources file of that release.`,

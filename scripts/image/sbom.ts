@@ -15,7 +15,13 @@ interface Contents {
  * The software bill of materials, CycloneDX 1.6: packages whose code is in the image. `npm sbom`
  * lists all dependencies instead, and has a random serial number and the time of the build.
  */
-export function billOfMaterials({ version, architecture, nodeVersion, npm, debian }: Contents): object {
+export function billOfMaterials({
+  version,
+  architecture,
+  nodeVersion,
+  npm,
+  debian,
+}: Contents): object {
   const components = [
     {
       type: 'platform',
@@ -64,6 +70,12 @@ export function billOfMaterials({ version, architecture, nodeVersion, npm, debia
 
 /** A UUID of version 8 (RFC 9562) from a hash in hex. */
 function uuidFrom(hex: string): string {
-  const [a, b, c, d, e] = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(13, 16), hex.slice(17, 20), hex.slice(20, 32)];
+  const [a, b, c, d, e] = [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    hex.slice(13, 16),
+    hex.slice(17, 20),
+    hex.slice(20, 32),
+  ];
   return `${a}-${b}-8${c}-8${d}-${e}`;
 }

@@ -27,7 +27,9 @@ it('is reproducible: a second build has the same digest', async () => {
 describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) => {
   const root = join(folder, architecture);
   const find = (...args: readonly string[]) =>
-    execFileSync('find', [root, ...args], { encoding: 'utf8' }).split('\n').filter(Boolean);
+    execFileSync('find', [root, ...args], { encoding: 'utf8' })
+      .split('\n')
+      .filter(Boolean);
   const image = () => {
     const found = images.find((one) => one.architecture === architecture);
     if (found === undefined) throw new Error(`no image for ${architecture}`);
@@ -42,14 +44,18 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
   });
 
   it('contains binaries of its architecture only', () => {
-    const binaries = find('-type', 'f', '-size', '+0').filter((path) => elfMachine(path) !== undefined);
+    const binaries = find('-type', 'f', '-size', '+0').filter(
+      (path) => elfMachine(path) !== undefined,
+    );
     expect(binaries.some((path) => path.endsWith('/usr/local/bin/node'))).toBe(true);
     expect(binaries.some((path) => path.endsWith('/usr/sbin/nft'))).toBe(true);
     expect(binaries.filter((path) => elfMachine(path) !== machines[architecture])).toEqual([]);
   });
 
   it('has no shell, no package manager and no other interpreter than Node', () => {
-    const names = find('-type', 'f', '-perm', '/111').map((path) => path.slice(path.lastIndexOf('/') + 1));
+    const names = find('-type', 'f', '-perm', '/111').map((path) =>
+      path.slice(path.lastIndexOf('/') + 1),
+    );
     const executables = names.filter((name) => !/\.so(\.|$)|^ld-linux/.test(name)).sort();
     const expected = ['nft', 'node', ...programs.map(({ name }) => name)];
     expect(executables).toEqual(expected.toSorted());
@@ -66,10 +72,16 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
   });
 
   it('can be read by any user, and nobody but root can write to it', () => {
-    expect(find('-not', '-type', 'l', '-not', '-perm', '-444', '-not', '-path', '*/var/lib/sallyport')).toEqual([]);
-    const writable = find('-not', '-type', 'l', '-perm', '/022').map((path) => path.slice(root.length));
+    expect(
+      find('-not', '-type', 'l', '-not', '-perm', '-444', '-not', '-path', '*/var/lib/sallyport'),
+    ).toEqual([]);
+    const writable = find('-not', '-type', 'l', '-perm', '/022').map((path) =>
+      path.slice(root.length),
+    );
     expect(writable).toEqual(['/tmp']);
-    expect(find('-not', '-user', 'root').map((path) => path.slice(root.length))).toEqual(['/var/lib/sallyport']);
+    expect(find('-not', '-user', 'root').map((path) => path.slice(root.length))).toEqual([
+      '/var/lib/sallyport',
+    ]);
   });
 
   it('states its user, its stop signal and its labels', () => {
@@ -86,8 +98,13 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
   it('has a bill of materials with every bundled package, Node, and every Debian package', () => {
     const bill = JSON.parse(read('usr/share/sbom/sallyport.cdx.json'));
     const purls = bill.components.map(({ purl }: { purl: string }) => purl);
-    const bundled = JSON.parse(read('opt/sallyport/packages.json')) as { name: string; version: string }[];
-    expect(bundled.map(({ name }) => name)).toEqual(expect.arrayContaining(['express', 'undici', 'zod', 'swagger-ui-dist']));
+    const bundled = JSON.parse(read('opt/sallyport/packages.json')) as {
+      name: string;
+      version: string;
+    }[];
+    expect(bundled.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['express', 'undici', 'zod', 'swagger-ui-dist']),
+    );
     for (const { name, version } of bundled) {
       expect(purls).toContain(`pkg:npm/${name.replace('@', '%40')}@${version}`);
       expect(read('opt/sallyport/LICENSES.txt')).toContain(`${name} ${version} (`);
@@ -95,7 +112,12 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
     const debian = fs.readdirSync(join(root, 'var/lib/dpkg/status.d'));
     expect(debian).toContain('libc6');
     for (const name of debian) {
-      expect(purls.some((purl: string) => purl.startsWith(`pkg:deb/debian/${encodeURIComponent(name)}@`)), name).toBe(true);
+      expect(
+        purls.some((purl: string) =>
+          purl.startsWith(`pkg:deb/debian/${encodeURIComponent(name)}@`),
+        ),
+        name,
+      ).toBe(true);
     }
     expect(purls.some((purl: string) => purl.startsWith('pkg:generic/node@'))).toBe(true);
     expect(purls).toHaveLength(bundled.length + debian.length + 1);

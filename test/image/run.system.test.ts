@@ -23,7 +23,8 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-const container = (options: Omit<ContainerOptions, 'image' | 'root'>) => startContainer({ image, root, ...options });
+const container = (options: Omit<ContainerOptions, 'image' | 'root'>) =>
+  startContainer({ image, root, ...options });
 
 /** Runs a command in a container to its end. */
 async function runToEnd(args: readonly string[], options: Partial<ContainerOptions> = {}) {
@@ -32,7 +33,10 @@ async function runToEnd(args: readonly string[], options: Partial<ContainerOptio
 }
 
 /** Starts the programs from the image: the sidecar as 1337, the control plane as the image's user. */
-const fromImage: Launch = (name, { NODE_EXTRA_CA_CERTS: caPath, SALLYPORT_DATA_DIR: data = '', ...env }) => {
+const fromImage: Launch = (
+  name,
+  { NODE_EXTRA_CA_CERTS: caPath, SALLYPORT_DATA_DIR: data = '', ...env },
+) => {
   const uid = name === 'sidecar' ? sidecarUid : 65532;
   fs.mkdirSync(data, { recursive: true });
   fs.chownSync(data, uid, uid);
@@ -52,15 +56,22 @@ describe('containers of the image, read-only and without capabilities', () => {
     expect(code).toBe(0);
   });
 
-  it.each(['up', 'demo'])('refuse `sallyport %s`, because the image has no database', async (command) => {
-    const { code, output } = await runToEnd(['sallyport', command]);
-    expect(output).toContain(`sallyport: \`sallyport ${command}\` is not available in the container image`);
-    expect(code).toBe(1);
-  });
+  it.each(['up', 'demo'])(
+    'refuse `sallyport %s`, because the image has no database',
+    async (command) => {
+      const { code, output } = await runToEnd(['sallyport', command]);
+      expect(output).toContain(
+        `sallyport: \`sallyport ${command}\` is not available in the container image`,
+      );
+      expect(code).toBe(1);
+    },
+  );
 
   it('refuse to start a control plane without a database', async () => {
     const { code, output } = await runToEnd(['control-plane']);
-    expect(output).toContain('sallyport: DATABASE_URL is missing: the container image has no embedded database.');
+    expect(output).toContain(
+      'sallyport: DATABASE_URL is missing: the container image has no embedded database.',
+    );
     expect(code).toBe(1);
   });
 
@@ -85,7 +96,11 @@ describe('control plane and sidecar from the image, on real Postgres and Redis',
 
   it('serve the API reference and its files', async () => {
     const { origin } = stage.separate;
-    for (const path of ['/api/docs', '/api/docs/swagger-ui-bundle.js', '/api/docs/swagger-ui.css']) {
+    for (const path of [
+      '/api/docs',
+      '/api/docs/swagger-ui-bundle.js',
+      '/api/docs/swagger-ui.css',
+    ]) {
       const response = await fetch(`${origin}${path}`);
       expect(response.status, path).toBe(200);
       await response.arrayBuffer();
@@ -105,7 +120,8 @@ describe('an init container of the image, not root, with NET_ADMIN only', () => 
   const options = { uid: 65534, capabilities: ['CAP_NET_ADMIN'], hasOwnNetwork: true };
 
   it('loads and lists rules with nft', async () => {
-    const rules = 'add table inet sallyport; add chain inet sallyport out { type nat hook output priority -100; }; add rule inet sallyport out meta l4proto tcp redirect to :15001; list ruleset';
+    const rules =
+      'add table inet sallyport; add chain inet sallyport out { type nat hook output priority -100; }; add rule inet sallyport out meta l4proto tcp redirect to :15001; list ruleset';
     const { code, output } = await runToEnd(['nft', rules], options);
     expect(output).toContain('meta l4proto tcp redirect to :15001');
     expect(code).toBe(0);
@@ -122,7 +138,10 @@ describe('an init container of the image, not root, with NET_ADMIN only', () => 
   });
 
   it('cannot change rules without the capability', async () => {
-    const { code, output } = await runToEnd(['nft', 'add table inet sallyport'], { ...options, capabilities: [] });
+    const { code, output } = await runToEnd(['nft', 'add table inet sallyport'], {
+      ...options,
+      capabilities: [],
+    });
     expect(code).not.toBe(0);
     expect(output).toMatch(/Operation not permitted/);
   });

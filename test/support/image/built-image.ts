@@ -24,7 +24,10 @@ export interface BuiltImage {
 }
 
 /** Builds the image for architectures with `npm run image`, into a folder. */
-export async function buildImage(folder: string, architectures: string): Promise<readonly BuiltImage[]> {
+export async function buildImage(
+  folder: string,
+  architectures: string,
+): Promise<readonly BuiltImage[]> {
   await findProgram(['buildah']);
   await findProgram(['setcap'], 'libcap2-bin');
   const args = ['scripts/image/build.ts', '--arch', architectures, '--output', folder];
@@ -44,7 +47,10 @@ function readImages(layout: string): readonly BuiltImage[] {
   return read(index).manifests.map((descriptor: Descriptor) => {
     const manifest = read(descriptor);
     const { architecture, config } = read(manifest.config);
-    const layers = manifest.layers.map((layer: Descriptor) => ({ path: pathOf(layer), bytes: layer.size }));
+    const layers = manifest.layers.map((layer: Descriptor) => ({
+      path: pathOf(layer),
+      bytes: layer.size,
+    }));
     return { digest: index.digest, architecture, config, layers };
   });
 }
@@ -58,4 +64,3 @@ export async function unpackImage({ layers }: BuiltImage, folder: string): Promi
     await run('tar', ['--extract', '--gzip', '--file', path, '--directory', folder, ...options]);
   }
 }
-

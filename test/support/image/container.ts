@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { execFileSync, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -63,7 +63,15 @@ export function startContainer(options: ContainerOptions): Program {
 }
 
 function specOf(options: ContainerOptions): object {
-  const { image, root, args, env = {}, volumes = {}, capabilities = [], hasOwnNetwork = false } = options;
+  const {
+    image,
+    root,
+    args,
+    env = {},
+    volumes = {},
+    capabilities = [],
+    hasOwnNetwork = false,
+  } = options;
   const uid = options.uid ?? Number(image.config.User.split(':')[0]);
   const namespaces = ['pid', 'ipc', 'uts', 'mount', ...(hasOwnNetwork ? ['network'] : [])];
   const mounts = Object.entries(volumes).map(([destination, source]) => ({
