@@ -103,7 +103,7 @@ function wrapped(code: string): string {
   const ascii = code
     .replace(/^#!.*\n/, '')
     .replace(
-      /[^\x00-\x7f]/g,
+      /[\u0080-\uffff]/g,
       (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
     );
   return `(function (exports, require, module, __filename, __dirname) {${ascii}\n})`;

@@ -30,6 +30,8 @@ export async function buildImage(
 ): Promise<readonly BuiltImage[]> {
   await findProgram(['buildah']);
   await findProgram(['setcap'], 'libcap2-bin');
+  await findProgram(['x86_64-linux-gnu-strip'], 'binutils-x86-64-linux-gnu');
+  await findProgram(['aarch64-linux-gnu-strip'], 'binutils-aarch64-linux-gnu');
   const args = ['scripts/image/build.ts', '--arch', architectures, '--output', folder];
   await run(process.execPath, args, { cwd: repository, maxBuffer: 10_000_000 });
   return readImages(folder);

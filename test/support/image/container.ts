@@ -74,7 +74,9 @@ function specOf(options: ContainerOptions): object {
   } = options;
   const uid = options.uid ?? Number(image.config.User.split(':')[0]);
   const namespaces = ['pid', 'ipc', 'uts', 'mount', ...(hasOwnNetwork ? ['network'] : [])];
-  const mounts = Object.entries(volumes).map(([destination, source]) => ({
+  // Runtimes provide the host's names as well.
+  const binds = { '/etc/hosts': '/etc/hosts', '/etc/resolv.conf': '/etc/resolv.conf', ...volumes };
+  const mounts = Object.entries(binds).map(([destination, source]) => ({
     destination,
     source,
     type: 'bind',
