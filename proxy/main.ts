@@ -19,6 +19,7 @@ import { listen } from './boot/listen.ts';
 import { lockDataDirectory } from './boot/lock-data-directory.ts';
 import { noteRefusal } from './boot/note-refusal.ts';
 import { openEvidence } from './boot/open-evidence.ts';
+import { releaseMemory } from './boot/release-memory.ts';
 import { setAsideRecords } from './boot/set-aside-records.ts';
 import { stayEnrolled } from './boot/stay-enrolled.ts';
 import { connectControlPlane } from './control-plane/client.ts';
@@ -226,12 +227,10 @@ function endOnSignal(
   process.on('SIGINT', stop);
 }
 
-/**
- * Runs the program. `start.ts` calls this function; starting there is faster and uses less memory
- * than running this file directly.
- */
-export function run(): Promise<void> {
-  return main().catch(endWith);
+/** Runs the program. `start.ts` calls this function; it starts faster than this file run directly. */
+export async function run(): Promise<void> {
+  await main().catch(endWith);
+  releaseMemory();
 }
 
 function endWith(error: Error): never {

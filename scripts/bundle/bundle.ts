@@ -80,6 +80,8 @@ async function bundleProgram(program: BundledProgram, folder: string): Promise<s
     format: 'cjs',
     entryFileNames: '[name].js',
     chunkFileNames: '[name]-[hash].js',
+    // The files are no modules of Node, so `import()` would have no meaning in them.
+    dynamicImportInCjs: false,
     comments: false,
     // Names stay, because stack traces and errors show them.
     minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
@@ -129,24 +131,40 @@ function licenseOf(folder: string): string {
   return [`${'='.repeat(80)}\n${name} ${version} (${license})\n`, ...texts, ''].join('\n');
 }
 
+interface Compilation {
+  /** The folder of the bundle. */
+  readonly folder: string;
+  /** The Node that will run the programs. */
+  readonly node: string;
+  /** If set, `folder` and `node` are paths in this root directory. */
+  readonly root?: string;
+}
+
 /**
- * Compiles the programs of a bundle with the Node that will run them: each starts, and ends because
- * its settings are missing. A fixed seed makes the caches reproducible.
+ * Compiles the programs of a bundle: each starts, and ends because its settings are missing. The
+ * caches are reproducible by a fixed seed, but contain the path of the bundle.
  */
-export function compile(folder: string, node: string): void {
-  const compiler = join(import.meta.dirname, 'compile.cjs');
+export function compile({ folder, node, root = '/' }: Compilation): void {
+  const input = readFileSync(join(import.meta.dirname, 'compile.cjs'));
   for (const { name, nodeFlag } of programs) {
     const flags = ['--random-seed=1', nodeFlag ?? []].flat();
-    spawnSync(node, [...flags, compiler, folder, name], { env: {}, stdio: 'ignore', cwd: folder });
-    const cache = join(folder, name, 'main.js.cache');
-    if (!existsSync(cache)) throw new Error(`${name} did not start, so it was not compiled.`);
+    const command = [node, ...flags, '-', folder, name];
+    const [file = '', ...args] = root === '/' ? command : ['chroot', root, ...command];
+    const { stdout, stderr } = spawnSync(file, args, {
+      input,
+      env: { PATH: '/usr/sbin:/usr/bin' },
+      cwd: '/',
+      encoding: 'utf8',
+    });
+    if (/^(sallyport: |Usage: sallyport)/m.test(stdout + stderr)) continue;
+    throw new Error(`${name} did not start, so it was not compiled: ${stdout}${stderr}`);
   }
 }
 
 if (import.meta.main) {
   const folder = join(root, 'dist');
   const packages = await bundle(folder);
-  compile(folder, process.execPath);
+  compile({ folder, node: process.execPath });
   console.log(
     `Bundled ${programs.length} programs and ${packages.length} packages in ${relative('', folder)}/.`,
   );

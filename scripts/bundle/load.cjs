@@ -6,7 +6,7 @@ const fs = require('node:fs');
 const { createRequire } = require('node:module');
 const { dirname, join } = require('node:path');
 const { setFlagsFromString } = require('node:v8');
-const { constants, Script } = require('node:vm');
+const { Script } = require('node:vm');
 
 const requireExternal = createRequire(__filename);
 const modules = new Map();
@@ -32,7 +32,6 @@ function load(path) {
   const script = new Script(fs.readFileSync(path, 'latin1'), {
     filename: path,
     cachedData: read(`${path}.cache`),
-    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
   scripts.set(path, script);
   const folder = dirname(path);

@@ -15,7 +15,7 @@ export const programs: readonly BundledProgram[] = [
   { name: 'control-plane', entry: 'control-plane/main.ts' },
   {
     name: 'sidecar',
-    entry: 'proxy/start.ts',
+    entry: 'proxy/main.ts',
     nodeFlag: '--max-semi-space-size=16',
     v8Flags: ['--heap-growing-percent=100'],
   },

@@ -54,7 +54,9 @@ export async function makeRoot(root: string, options: RootOptions): Promise<void
   const programsFolder = join(root, installed);
   const npm = await bundle(programsFolder);
   // Another architecture's Node does not run here: its programs start without compiled code.
-  if (architecture === hostArchitecture()) compile(programsFolder, node.binary);
+  if (architecture === hostArchitecture()) {
+    compile({ root, folder: installed, node: '/usr/local/bin/node' });
+  }
   addCommands(root);
   copyFileSync(join(repository, 'LICENSE'), join(programsFolder, 'LICENSE'));
   mkdirSync(join(root, 'usr/share/sbom'), { recursive: true });
