@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Architecture } from './debian.ts';
 
 /** The user that the image's programs run as, unless a deployment names another. */
-export const defaultUser = 65532;
+const defaultUser = 65532;
 export const dataDirectory = '/var/lib/sallyport';
 
 /** Configuration of the image; the Containerfile repeats it. */

@@ -14,7 +14,7 @@ import {
 import { dirname, join } from 'node:path';
 import { bundle, compile } from '../bundle/bundle.ts';
 import { programs } from '../bundle/programs.ts';
-import { dataDirectory, defaultUser } from './commit.ts';
+import { dataDirectory } from './commit.ts';
 import { type Architecture, downloadPackages, hostArchitecture, unpack } from './debian.ts';
 import { type NodeBinary, nodeBinary } from './node-binary.ts';
 import { billOfMaterials } from './sbom.ts';
@@ -135,19 +135,16 @@ function addCommands(root: string): void {
   }
 }
 
-/** Modes, owners and capabilities, whatever the umask and the packages say. */
+/** Modes and capabilities, whatever the umask and the packages say. All files belong to root. */
 function setModes(root: string): void {
   const run = (file: string, ...args: readonly string[]) => execFileSync(file, args, { cwd: root });
-  for (const [path, mode] of [
-    ['tmp', 0o1777],
-    [dataDirectory, 0o700],
-  ] as const) {
+  // Without a volume, any user can use these, as far as the deployment leaves them writable.
+  for (const path of ['tmp', dataDirectory]) {
     mkdirSync(join(root, path), { recursive: true });
-    chmodSync(join(root, path), mode);
+    chmodSync(join(root, path), 0o1777);
   }
   run('chmod', '--recursive', 'u=rwX,go=rX', 'etc', 'opt', 'usr', 'var/lib/dpkg');
   run('chown', '--recursive', '--no-dereference', '0:0', '.');
-  run('chown', `${defaultUser}:${defaultUser}`, join(root, dataDirectory));
   // An init container that is not root gets NET_ADMIN only through files (docs/decisions/0247).
   run('setcap', 'cap_net_admin=p', 'usr/local/bin/node');
   run('setcap', 'cap_net_admin=ep', 'usr/sbin/nft');

@@ -1,6 +1,9 @@
 import fs from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { bundle, compile } from '../../scripts/bundle/bundle.ts';
+import { fromBundle, fromSources, type Launch } from '../support/system/control-plane.ts';
 import type { Separate } from '../support/system/separate.ts';
 import { cores, pin, startBaseline } from './baseline.ts';
 import { load, type Measured } from './load.ts';
@@ -91,21 +94,17 @@ async function issue({ api, agentId }: Separate, count: number): Promise<string[
   return issued.slice(0, count);
 }
 
-/**
- * Measures a newly started process: the time until it serves, and its memory when idle and under
- * load.
- */
-export async function startRows({ separate, upstream, told }: Rig): Promise<BenchRow[]> {
-  await separate.sidecar.stop();
-  const startedAt = performance.now();
-  await separate.restartSidecar();
-  const readyMs = performance.now() - startedAt;
-  pin(separate.sidecar, cores.measured);
+const idleMs = 2_000;
+
+/** A newly started process: time until it serves, and its memory when idle and under load. */
+export async function startRows(rig: Rig): Promise<BenchRow[]> {
+  const { separate, upstream, told } = rig;
+  const started = await restarted(separate);
   const bareStartedAt = performance.now();
   const bare = await startBaseline<{ port: number }>('forward-proxy.ts', { on: cores.measured });
   const bareReadyMs = performance.now() - bareStartedAt;
-  await delay(2_000);
-  const idle = [residentMb(separate.sidecar.pid).now, residentMb(bare.pid).now];
+  await delay(idleMs);
+  const bareIdle = residentMb(bare.pid);
   const call = { ...plainHttp, port: upstream.http, connections: 256, warmupMs: 1_000 };
   const timed = { ...call, measureMs: 5_000 };
   await load({ ...timed, proxyPort: bare.ready.port, path: plainHttp.barePath });
@@ -114,13 +113,66 @@ export async function startRows({ separate, upstream, told }: Rig): Promise<Benc
   const busy = [residentMb(separate.sidecar.pid).peak, residentMb(bare.pid).peak];
   await bare.kill();
   const rows = [
-    ['sidecar, from start to ready', 'ms', readyMs, bareReadyMs],
-    ['sidecar, resident memory, idle', 'MB', ...idle],
+    ['sidecar, from start to ready', 'ms', started.readyMs, bareReadyMs],
+    ['sidecar, resident memory, idle', 'MB', started.idle.now, bareIdle.now],
+    ['sidecar, memory of its own, idle', 'MB', started.idle.anonymous, bareIdle.anonymous],
     ['sidecar, resident memory at most, 256 connections', 'MB', ...busy],
   ] as const;
-  return rows.map(([row, unit, ours = 0, baseline = 0]) =>
-    rowOf({ row, unit, ours: [ours], baseline: [baseline] }),
-  );
+  return [
+    ...rows.map(([row, unit, ours = 0, baseline = 0]) =>
+      rowOf({ row, unit, ours: [ours], baseline: [baseline] }),
+    ),
+    ...(await bundledRows(rig)),
+  ];
+}
+
+const starts = 5;
+
+/** The sidecar of the container image compared with the sidecar from its sources. */
+async function bundledRows({ separate }: Rig): Promise<BenchRow[]> {
+  const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-bundle-'));
+  try {
+    await bundle(folder);
+    compile({ folder, node: process.execPath });
+    const [sources, bundled]: [Started[], Started[]] = [[], []];
+    for (let round = 0; round < starts; round += 1) {
+      sources.push(await restarted(separate));
+      bundled.push(await restarted(separate, fromBundle(folder)));
+    }
+    const columns = [
+      ['from start to ready', 'ms', ({ readyMs }: Started) => readyMs],
+      ['resident memory, idle', 'MB', ({ idle }: Started) => idle.now],
+      ['memory of its own, idle', 'MB', ({ idle }: Started) => idle.anonymous],
+    ] as const;
+    return columns.map(([row, unit, of]) =>
+      rowOf({
+        row: `bundled sidecar, ${row}`,
+        unit,
+        ours: bundled.map(of),
+        baseline: sources.map(of),
+        baselineName: 'from its sources',
+      }),
+    );
+  } finally {
+    await restarted(separate);
+    fs.rmSync(folder, { recursive: true });
+  }
+}
+
+interface Started {
+  readonly readyMs: number;
+  readonly idle: ReturnType<typeof residentMb>;
+}
+
+/** Restarts the sidecar, and measures it until it is idle. */
+async function restarted(separate: Separate, launch: Launch = fromSources): Promise<Started> {
+  await separate.sidecar.stop();
+  const startedAt = performance.now();
+  await separate.restartSidecar({ ready: true, launch });
+  const readyMs = performance.now() - startedAt;
+  pin(separate.sidecar, cores.measured);
+  await delay(idleMs);
+  return { readyMs, idle: residentMb(separate.sidecar.pid) };
 }
 
 const downloadBytes = 1024 ** 3;

@@ -6,7 +6,7 @@ import { type BuiltImage, buildImage, unpackImage } from '../support/image/built
 import { type ContainerOptions, startContainer } from '../support/image/container.ts';
 import { findProgram } from '../support/programs/programs.ts';
 import { type DemoStage, startDemoStage } from '../support/system/demo-stage.ts';
-import type { Launch } from '../support/system/separate.ts';
+import type { Launch } from '../support/system/control-plane.ts';
 
 const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-run-image-'));
 const root = join(folder, 'root');

@@ -50,17 +50,28 @@ function debug(title: string, fields: object, refused: readonly AdmissionCode[],
   const ephemeralContainers = [container({ name: 'debugger', ...fields })];
   const object = { ...base, spec: { ...base.spec, ephemeralContainers } };
   const subResource = 'ephemeralcontainers';
-  return { title, request: { operation: 'UPDATE', subResource, object, oldObject: base }, refused } as const;
+  return {
+    title,
+    request: { operation: 'UPDATE', subResource, object, oldObject: base },
+    refused,
+  } as const;
 }
 
-function connect(title: string, subResource: string, name: string, refused: readonly AdmissionCode[]) {
+function connect(
+  title: string,
+  subResource: string,
+  name: string,
+  refused: readonly AdmissionCode[],
+) {
   const object = { kind: 'PodExecOptions', apiVersion: 'v1', container: name };
   return { title, request: { operation: 'CONNECT', subResource, object }, refused } as const;
 }
 
 const updates: readonly ChangeCase[] = [
   update('an update of other labels', withMetadata({ labels: { app: 'b' } }), []),
-  update('a removed annotation', withMetadata({ annotations: {} }), ['admission.injection_changed']),
+  update('a removed annotation', withMetadata({ annotations: {} }), [
+    'admission.injection_changed',
+  ]),
   update('a changed annotation', withMetadata({ annotations: { 'sallyport.io/agent': '8' } }), [
     'admission.injection_changed',
   ]),
@@ -74,12 +85,16 @@ const updates: readonly ChangeCase[] = [
     (one) => ({ ...one, spec: { ...one.spec, containers: [{ ...container(), image: 'b' }] } }),
     [],
   ),
-  update('a new image of the sidecar', withInit(1, (one) => ({ ...one, image: 'evil' })), [
-    'admission.sidecar_changed',
-  ]),
-  update('a new image of the network container', withInit(0, (one) => ({ ...one, image: 'e' })), [
-    'admission.sidecar_changed',
-  ]),
+  update(
+    'a new image of the sidecar',
+    withInit(1, (one) => ({ ...one, image: 'evil' })),
+    ['admission.sidecar_changed'],
+  ),
+  update(
+    'a new image of the network container',
+    withInit(0, (one) => ({ ...one, image: 'e' })),
+    ['admission.sidecar_changed'],
+  ),
   {
     title: 'an update of a pod without a sidecar',
     request: { operation: 'UPDATE', object: uninjected, oldObject: uninjected },
@@ -90,15 +105,21 @@ const updates: readonly ChangeCase[] = [
 const manipulations: readonly ChangeCase[] = [
   manipulated('an injected pod', (one) => one, []),
   manipulated('a pod that was not injected', () => pod(), ['admission.not_injected']),
-  manipulated('another image of the sidecar', withInit(1, (one) => ({ ...one, image: 'evil' })), [
-    'admission.not_injected',
-  ]),
-  manipulated('a command for the sidecar', withInit(1, (one) => ({ ...one, command: ['sh'] })), [
-    'admission.not_injected',
-  ]),
-  manipulated('other arguments of the redirect', withInit(0, (one) => ({ ...one, args: ['x'] })), [
-    'admission.not_injected',
-  ]),
+  manipulated(
+    'another image of the sidecar',
+    withInit(1, (one) => ({ ...one, image: 'evil' })),
+    ['admission.not_injected'],
+  ),
+  manipulated(
+    'a command for the sidecar',
+    withInit(1, (one) => ({ ...one, command: ['sh'] })),
+    ['admission.not_injected'],
+  ),
+  manipulated(
+    'other arguments of the redirect',
+    withInit(0, (one) => ({ ...one, args: ['x'] })),
+    ['admission.not_injected'],
+  ),
   manipulated(
     'a variable that loads code into the sidecar',
     withInit(1, (one) => ({
@@ -193,14 +214,21 @@ const debugging: readonly ChangeCase[] = [
     { volumeMounts: [{ name: 'sallyport-token', mountPath: '/t' }] },
     ['admission.sidecar_volume'],
   ),
-  debug('any ephemeral container in a pod without a sidecar', { securityContext: {} }, [], uninjected),
+  debug(
+    'any ephemeral container in a pod without a sidecar',
+    { securityContext: {} },
+    [],
+    uninjected,
+  ),
 ];
 
 const commands: readonly ChangeCase[] = [
   connect('a command in the agent', 'exec', 'agent', []),
   connect('a command in the default container', 'exec', '', []),
   connect('a command in the sidecar', 'exec', 'sallyport-sidecar', ['admission.sidecar_exec']),
-  connect('an attachment to the sidecar', 'attach', 'sallyport-sidecar', ['admission.sidecar_exec']),
+  connect('an attachment to the sidecar', 'attach', 'sallyport-sidecar', [
+    'admission.sidecar_exec',
+  ]),
 ];
 
 export const changeCases: readonly ChangeCase[] = [

@@ -122,7 +122,10 @@ const admitted: readonly PodCase[] = [
             env: [
               { name: 'HOME', value: '/work' },
               { name: 'SSL_CERT_FILE', value: '/etc/own.pem' },
-              { name: 'NODE_EXTRA_CA_CERTS', valueFrom: { configMapKeyRef: { name: 'a', key: 'b' } } },
+              {
+                name: 'NODE_EXTRA_CA_CERTS',
+                valueFrom: { configMapKeyRef: { name: 'a', key: 'b' } },
+              },
               { name: 'LATER', value: '$(HOME)/x' },
             ],
           }),
@@ -454,7 +457,9 @@ const containerLevel: readonly PodCase[] = [
     title: 'a writable mount of the trust bundle',
     pod: pod({
       spec: {
-        containers: [container({ volumeMounts: [{ name: 'sallyport-trust', mountPath: '/trust' }] })],
+        containers: [
+          container({ volumeMounts: [{ name: 'sallyport-trust', mountPath: '/trust' }] }),
+        ],
       },
     }),
     refused: ['admission.sidecar_volume'],

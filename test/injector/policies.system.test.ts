@@ -91,7 +91,9 @@ function compact(value: unknown): unknown {
 }
 
 function isEmpty(value: unknown): boolean {
-  return value === null || value === '' || (typeof value === 'object' && Object.keys(value).length === 0);
+  return (
+    value === null || value === '' || (typeof value === 'object' && Object.keys(value).length === 0)
+  );
 }
 
 describe('the admission policies of the chart', () => {
@@ -166,7 +168,9 @@ describe('the admission policies of the chart', () => {
       },
     };
     const { manifests } = await stage.render('external', values);
-    const config = manifests.find(({ kind, data }) => kind === 'ConfigMap' && data['injection.json']);
+    const config = manifests.find(
+      ({ kind, data }) => kind === 'ConfigMap' && data['injection.json'],
+    );
     const settings = parseInjection(config?.data['injection.json']);
     const other = await renderedPolicies(values);
     const requests = podCases.map(({ pod }) => ({ operation: 'CREATE' as const, object: pod }));
@@ -174,7 +178,10 @@ describe('the admission policies of the chart', () => {
     for (const [index, { pod, title }] of podCases.entries()) {
       const expected = injectPod(pod, settings);
       expect.soft(compact(results[index]?.object), title).toEqual(compact(expected));
-      const problems = guard({ kind: 'create', pod: expected }, { injection: settings, mayExempt: true });
+      const problems = guard(
+        { kind: 'create', pod: expected },
+        { injection: settings, mayExempt: true },
+      );
       expect.soft(results[index]?.refusals, title).toEqual(problems.map(({ message }) => message));
     }
   });

@@ -43,7 +43,12 @@ async function openReplica(): Promise<Injector> {
 async function presented({ port }: Injector): Promise<X509Certificate> {
   const body = review({ operation: 'CREATE', object: pod() });
   const bundle = publishedAuthorities(api) ?? '';
-  const { certificate } = await callWebhook(port, { path: '/inject', body, ca: bundle, anyTime: true });
+  const { certificate } = await callWebhook(port, {
+    path: '/inject',
+    body,
+    ca: bundle,
+    anyTime: true,
+  });
   const leaf = new X509Certificate(certificate);
   const authorities = splitPem(bundle).map((pem) => new X509Certificate(pem));
   const isValid = (one: X509Certificate) =>

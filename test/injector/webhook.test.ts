@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Injector } from '../../injector/main.ts';
 import { injectPod } from '../../injector/pod/inject.ts';
 import type { Pod } from '../../injector/pod/pod.ts';
+import { until } from '../support/base/until.ts';
 import type { ApiServer } from '../support/injector/api-server.ts';
 import { injection } from '../support/injector/injection.ts';
 import {
@@ -12,7 +13,6 @@ import {
   publishedAuthorities,
 } from '../support/injector/stage.ts';
 import { Cleanup } from '../support/sidecar/proxy.ts';
-import { until } from '../support/base/until.ts';
 import { changeCases } from './changes.ts';
 import { container, pod, podCases } from './pods.ts';
 import { codesIn, type Request, review } from './review.ts';
@@ -46,7 +46,10 @@ async function ask(path: string, request: Request): Promise<Response> {
 
 /** The pod after the mutating webhook, patched by a library of its own. */
 async function injected(given: Pod): Promise<Pod> {
-  const { allowed, patch, patchType } = await ask('/inject', { operation: 'CREATE', object: given });
+  const { allowed, patch, patchType } = await ask('/inject', {
+    operation: 'CREATE',
+    object: given,
+  });
   expect(allowed).toBe(true);
   if (patch === undefined) return given;
   expect(patchType).toBe('JSONPatch');
@@ -135,7 +138,11 @@ describe('the server', () => {
   it.each([
     ['text that is not JSON', { body: 'pod' }, 400],
     ['an object of another kind', { body: '{"kind":"Pod"}' }, 400],
-    ['a pod without containers', { body: review({ operation: 'CREATE', object: { spec: {} } }) }, 400],
+    [
+      'a pod without containers',
+      { body: review({ operation: 'CREATE', object: { spec: {} } }) },
+      400,
+    ],
     ['a deletion', { body: review({ operation: 'DELETE', object: null }) }, 400],
     ['an unknown path', { path: '/toString' }, 404],
     ['GET', { method: 'GET', body: '' }, 405],

@@ -76,7 +76,13 @@ export function storedMaterial(api: ApiServer): Record<keyof Material | 'ca', st
   const { data } = api.object(secretPath) as unknown as { readonly data: Record<string, string> };
   const read = (key: string) => Buffer.from(data[key] ?? '', 'base64').toString();
   const ca = read('ca.crt');
-  return { ca, authorities: ca, authorityKey: read('ca.key'), cert: read('tls.crt'), key: read('tls.key') };
+  return {
+    ca,
+    authorities: ca,
+    authorityKey: read('ca.key'),
+    cert: read('tls.crt'),
+    key: read('tls.key'),
+  };
 }
 
 interface Answer {

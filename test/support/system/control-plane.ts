@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { programs } from '../../../scripts/bundle/programs.ts';
 import { formatApiKey } from '../../../shared/crypto/api-key.ts';
 import { answersOk, freePort, type Program, startProgram, until } from '../programs/processes.ts';
 
@@ -23,6 +24,15 @@ export const fromSources: Launch = (name, env, options) =>
   name === 'sidecar'
     ? startProgram('proxy/start.ts', env, { flags: sidecarFlags, ...options })
     : startProgram('control-plane/main.ts', env, options);
+
+/** Starts programs of a bundle in this folder, with the flags of the image's commands. */
+export function fromBundle(folder: string): Launch {
+  return (name, env, options) => {
+    const flag = programs.find((program) => program.name === name)?.nodeFlag;
+    const flags = flag === undefined ? [] : [flag];
+    return startProgram(join(folder, `${name}.cjs`), env, { flags, ...options });
+  };
+}
 
 export type CallApi = (
   method: string,

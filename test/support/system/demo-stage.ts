@@ -8,7 +8,8 @@ import { loadAuthority } from '../../../proxy/tls/authority.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { freshDatabase } from '../programs/postgres.ts';
 import { startRedis } from '../programs/redis.ts';
-import { type Launch, type Separate, startSeparate } from './separate.ts';
+import type { Launch } from './control-plane.ts';
+import { type Separate, startSeparate } from './separate.ts';
 
 /** Control plane and sidecar as separate processes, for the tour of `sallyport demo`. */
 export interface DemoStage {

@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+
 import { freePort, type Program } from '../programs/processes.ts';
 import {
   type CallApi,
