@@ -17,6 +17,7 @@ import { benchPolicy, otherPolicy, tool } from './policy-rules.ts';
 import { type BenchSidecar, type BenchUpstream, benchProxy } from './proxy.ts';
 import { type BenchRow, summarise } from './row.ts';
 import {
+  bundledRows,
   downloadPath,
   downloadRows,
   latencyRows,
@@ -65,6 +66,7 @@ export async function benchSidecar(): Promise<BenchRow[]> {
         ...(await latencyRows(rig)),
         await presentedRow(rig, verified),
         ...(await startRows(rig)),
+        ...(await bundledRows(rig)),
         ...(await downloadRows(rig)),
         benchLeaf(),
       ];
