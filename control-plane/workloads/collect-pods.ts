@@ -19,10 +19,11 @@ export function startPodCollection(services: Services): Rounds {
 
 async function collect(services: Services): Promise<void> {
   try {
-    const tenants = await claimedRows(services.db, 'tenant').findClaims(['id'], {});
-    for (const { id } of tenants) {
-      await revokeOrphans(services, id);
-      await collectPods(services, id);
+    const query = { where: { ruleName: { not: null } } };
+    const pods = await claimedRows(services.db, 'sidecar').findClaims(['tenantId'], query);
+    for (const tenantId of new Set(pods.map((pod) => pod.tenantId))) {
+      await revokeOrphans(services, tenantId);
+      await collectPods(services, tenantId);
     }
   } catch (err) {
     services.log.error({ err }, 'could not remove the sidecars of removed rules and deleted pods');

@@ -124,6 +124,13 @@ describe('a sidecar that enrols with a workload token', () => {
     expect(await enrol()).toHaveProperty('sidecar_id');
   });
 
+  it('is refused if the agent of its rule does not exist', async () => {
+    const agent_id = await stage.gateway.agent('short-lived');
+    await stage.put('refunds', { agent_id });
+    await stage.gateway.services.pool.query('delete from agent where id = $1', [agent_id]);
+    expect((await refusalOf(enrol())).code).toBe('agent.not_found');
+  });
+
   it('is refused after the user of an admin’s rule became an owner', async () => {
     const admin = await stage.gateway.as({ role: 'admin', principal: 'adam' });
     await stage.put('refunds', { user_id: 'olga' }, admin);

@@ -158,6 +158,15 @@ describe('an issuer that answers with', () => {
     expect(new Set(codes)).toEqual(new Set(['workload.keys_unavailable']));
     expect(fetches()).toBe(before + 1);
   }, 60_000);
+
+  it('a slow response without end causes a refusal within seconds', async () => {
+    stage.gateway.services.clock.advance(600_001);
+    stage.issuer.behave(jwksPath, (_req, res) => {
+      const drip = setInterval(() => res.write(' '), 100);
+      res.on('close', () => clearInterval(drip));
+    });
+    expect(await codeOf(enrol())).toBe('workload.keys_unavailable');
+  }, 60_000);
 });
 
 describe('an issuer with a token file', () => {
