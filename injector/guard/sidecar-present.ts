@@ -40,12 +40,7 @@ export function hasSidecar(pod: Pod, injection: Injection): boolean {
 function isSame(actual: Container | undefined, expected: Container): boolean {
   if (actual === undefined) return false;
   const { compared, tolerated } = comparison;
-  const known: readonly string[] = [
-    ...compared,
-    ...tolerated,
-    'securityContext',
-    'volumeMounts',
-  ];
+  const known: readonly string[] = [...compared, ...tolerated, 'securityContext', 'volumeMounts'];
   return (
     compared.every((field) => isDeepStrictEqual(actual[field], expected[field])) &&
     Object.keys(actual).every((field) => known.includes(field)) &&

@@ -26,12 +26,11 @@ export function injectedContainers(
   return [networkContainer(injection), sidecar(injection, options), validator(injection)];
 }
 
-function networkContainer({ uid, transparentPort, dnsPort, ...injection }: Injection): Container {
-  const ports = ['--port', String(transparentPort), '--dns-port', String(dnsPort)];
+function networkContainer(injection: Injection): Container {
   return {
     name: containers.network,
     ...image(injection),
-    args: ['sallyport', 'network', 'apply', '--uid', String(uid), ...ports],
+    args: ['sallyport', 'network', 'apply', ...redirectOptions(injection)],
     // A user other than root would lose the capability when it executes a program.
     securityContext: {
       runAsUser: 0,
@@ -45,15 +44,21 @@ function networkContainer({ uid, transparentPort, dnsPort, ...injection }: Injec
   };
 }
 
-function validator(injection: Pick<Injection, 'image' | 'imagePullPolicy'>): Container {
+function validator(injection: Injection): Container {
   return {
     name: containers.validate,
     ...image(injection),
-    args: ['sallyport', 'network', 'validate'],
+    args: ['sallyport', 'network', 'validate', ...redirectOptions(injection)],
     securityContext: unprivileged(validatorUid),
     resources: initResources,
     terminationMessagePolicy: 'FallbackToLogsOnError',
   };
+}
+
+/** Options that `apply` and `validate` must agree on. */
+function redirectOptions({ uid, transparentPort, dnsPort }: Injection): string[] {
+  const ports = ['--port', String(transparentPort), '--dns-port', String(dnsPort)];
+  return ['--uid', String(uid), ...ports];
 }
 
 function sidecar(injection: Injection, options: SidecarOptions): Container {

@@ -114,7 +114,10 @@ const sidecar = z.strictObject({
     url: z.string().regex(/^(rediss?:\/\/[^@\s]+)?$/, 'must not contain a password'),
   }),
   holdTime: z.int().min(0).max(60_000),
-  settings: z.record(z.string().regex(/^[A-Z][A-Z0-9_]*$/), z.union([z.string().min(1), z.number()])),
+  settings: z.record(
+    z.string().regex(/^[A-Z][A-Z0-9_]*$/),
+    z.union([z.string().min(1), z.number()]),
+  ),
   resources,
 });
 
