@@ -3,7 +3,7 @@
  */
 export const logFields: Readonly<Record<string, string>> = {
   address: 'network address of the client',
-  admin: 'address of the sidecar’s admin port',
+  admin: 'address of the sidecar’s admin port, or port of the injector’s',
   api: 'address of the API',
   approval: 'id of an approval',
   approval_id: 'the approval that the decision rests on or joined',
@@ -48,7 +48,10 @@ export const logFields: Readonly<Record<string, string>> = {
   ms: 'duration of the request in milliseconds',
   once: 'a cause that is recorded once',
   operation: 'operation id of the API',
+  namespace: 'namespace of Kubernetes',
   path: 'path of the request, without its query',
+  pod: 'name of a pod of Kubernetes',
+  port: 'TCP port',
   principal: 'the person or service that the API key stands for, or `sidecar:<id>`',
   problem: 'what is wrong, as a code',
   proxy: 'address of the proxy port',

@@ -11,7 +11,7 @@ import {
 } from 'typescript/unstable/ast';
 import { API, type Checker, type Project, type Type } from 'typescript/unstable/sync';
 
-export type ProgramName = 'control plane' | 'sidecar' | 'both';
+export type ProgramName = 'control plane' | 'sidecar' | 'injector' | 'both';
 
 export interface LogLine {
   readonly program: ProgramName;
@@ -25,12 +25,13 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const programs: readonly (readonly [folder: string, program: ProgramName])[] = [
   ['control-plane/', 'control plane'],
   ['proxy/', 'sidecar'],
+  ['injector/', 'injector'],
   ['shared/', 'both'],
 ];
 const levelNames = ['debug', 'info', 'warn', 'error'];
 
 /**
- * Returns every call to a method of a `Log` in the source of the two programs. The type checker
+ * Returns every call to a method of a `Log` in the source of the programs. The type checker
  * finds them.
  */
 export function collectLogLines(): readonly LogLine[] {

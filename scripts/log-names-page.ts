@@ -2,10 +2,10 @@ import { logFields } from './log-fields.ts';
 import { collectLogLines, type LogLine, type ProgramName } from './log-lines.ts';
 import { codes, page, table } from './markdown.ts';
 
-const introduction = `Every log line of the two programs, collected from the source. Each line is one JSON object on
+const introduction = `Every log line of the programs, collected from the source. Each line is one JSON object on
 standard error. The message is \`msg\`; a part in braces is filled in at run time. Each line also has \`level\` (20
 debug, 30 info, 40 warn, 50 error), \`time\` (milliseconds since the Unix epoch), \`pid\`, \`hostname\` and \`name\`
-(\`sallyport-control-plane\` or \`sallyport-sidecar\`). \`SALLYPORT_LOG_LEVEL\` sets the lowest level that is
+(\`sallyport-control-plane\`, \`sallyport-sidecar\` or \`sallyport-injector\`). \`SALLYPORT_LOG_LEVEL\` sets the lowest level that is
 written. Messages may be reworded between versions: alert on [metrics](metrics.md), and use this page to look up
 a line that you found. The fields of \`decision\` keep their names; [operate](../how-to/operate.md#logs) describes
 them.`;
@@ -13,10 +13,11 @@ them.`;
 const titles: Readonly<Record<ProgramName, string>> = {
   'control plane': 'Control plane',
   sidecar: 'Sidecar',
-  both: 'Both programs',
+  injector: 'Injector',
+  both: 'All programs',
 };
 
-/** `docs/reference/log-names.md`, from the source of both programs. */
+/** `docs/reference/log-names.md`, from the source of the programs. */
 export function logNamesPage(): string {
   const lines = collectLogLines();
   const sections = (Object.keys(titles) as ProgramName[]).map((program) => {

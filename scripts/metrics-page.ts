@@ -6,21 +6,22 @@ import { parse } from 'yaml';
 import { codes, page, table } from './markdown.ts';
 import type { MetricsOfPrograms, RegisteredMetric } from './registered-metrics.ts';
 
-const introduction = `Every metric of Sallyport's own, by program: \`/metrics\` of a control plane and of a
-sidecar's admin port. Both also export the process and Node metrics of prom-client under their usual names
+const introduction = `Every metric of Sallyport's own, by program: \`/metrics\` of a control plane, and of the
+admin port of a sidecar and of an injector. Control plane and sidecar also export the process and Node metrics of prom-client under their usual names
 (\`process_…\`, \`nodejs_…\`). Labels never hold paths, tenants or arguments. A histogram adds \`_bucket\`,
 \`_sum\` and \`_count\` to its name. **Alerts** names the rules of \`deploy/prometheus/alerts.yaml\` that use the
 metric; [operate](../how-to/operate.md#metrics-and-alerts) says how to scrape and import them.`;
 
 /** `docs/reference/metrics.md`, from the registries of both programs. */
 export async function metricsPage(): Promise<string> {
-  const [controlPlane, sidecar] = await registeredMetrics();
+  const [controlPlane, sidecar, injector] = await registeredMetrics();
   const alerts = readAlerts();
   const section = (title: string, metrics: readonly RegisteredMetric[]) =>
     `## ${title}\n\n${metricsTable(metrics, alerts)}`;
   return page('Metrics', introduction, [
     section('Control plane', controlPlane),
     section('Sidecar', sidecar),
+    section('Injector', injector),
   ]);
 }
 

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { startEmbedded } from '../cli/embedded/start-embedded.ts';
+import { createMetrics } from '../injector/server/metrics.ts';
 
 export interface RegisteredMetric {
   readonly name: string;
@@ -14,10 +15,11 @@ export interface RegisteredMetric {
   readonly labelNames: readonly string[];
 }
 
-/** Lists of the control plane, which starts first, and of the sidecar. */
+/** Lists of the control plane, which starts first, of the sidecar, and of the injector. */
 export type MetricsOfPrograms = readonly [
   controlPlane: readonly RegisteredMetric[],
   sidecar: readonly RegisteredMetric[],
+  injector: readonly RegisteredMetric[],
 ];
 
 const registered = new Map<Registry, RegisteredMetric[]>();
@@ -45,7 +47,8 @@ const embedded = await startEmbedded({
 });
 await embedded.close();
 fs.rmSync(folder, { recursive: true });
-const [controlPlane = [], sidecar = []] = [...registered.values()].map((metrics) =>
+createMetrics(new Registry());
+const [controlPlane = [], sidecar = [], injector = []] = [...registered.values()].map((metrics) =>
   metrics.map(({ name, help, type, labelNames }) => ({ name, help, type, labelNames })),
 );
-process.stdout.write(JSON.stringify([controlPlane, sidecar] satisfies MetricsOfPrograms));
+process.stdout.write(JSON.stringify([controlPlane, sidecar, injector] satisfies MetricsOfPrograms));
