@@ -2,7 +2,7 @@ import { injectPod } from '../../injector/pod/inject.ts';
 import type { Container, Pod } from '../../injector/pod/pod.ts';
 import type { AdmissionCode } from '../../shared/errors/admission-error-kinds.ts';
 import { injection } from '../support/injector/injection.ts';
-import { container, pod } from './pods.ts';
+import { container, pod } from './pod-case.ts';
 import type { Request } from './review.ts';
 
 /** A request about an existing or manipulated pod, and why it is refused. */

@@ -12,7 +12,8 @@ import { helmBuildMs, type Manifest } from '../support/charts/helm.ts';
 import { injection } from '../support/injector/injection.ts';
 import { goModule } from '../support/programs/go.ts';
 import { changeCases } from './changes.ts';
-import { container, pod, podCases } from './pods.ts';
+import { container, pod } from './pod-case.ts';
+import { podCases } from './pods.ts';
 import { type Request, review } from './review.ts';
 
 /** Builds the API server's packages once: about four minutes of processor time. */

@@ -14,7 +14,7 @@ import {
   storedMaterial,
 } from '../support/injector/stage.ts';
 import { Cleanup } from '../support/sidecar/proxy.ts';
-import { pod } from './pods.ts';
+import { pod } from './pod-case.ts';
 import { review } from './review.ts';
 
 const hourMs = 3_600_000;
@@ -157,8 +157,9 @@ describe('the Secret', () => {
 
   it('is made again if somebody deletes a key of it', async () => {
     const injector = await openReplica();
-    const { 'tls.key': key, ...data } = api.object(secretPath)?.data as Record<string, string>;
-    api.put(secretPath, { metadata: { name: 'sallyport-injector-tls' }, data });
+    const stored = api.object(secretPath);
+    const damaged = { ...(stored?.data as object), 'tls.key': '' };
+    api.put(secretPath, { metadata: { name: 'sallyport-injector-tls' }, data: damaged });
     await injector.checkCertificate();
     expect(storedMaterial(api).key).toMatch(/PRIVATE KEY/);
     await presented(injector);

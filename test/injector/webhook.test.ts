@@ -1,5 +1,6 @@
 import fastJsonPatch from 'fast-json-patch';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
 import type { Injector } from '../../injector/main.ts';
 import { injectPod } from '../../injector/pod/inject.ts';
 import type { Pod } from '../../injector/pod/pod.ts';
@@ -14,7 +15,8 @@ import {
 } from '../support/injector/stage.ts';
 import { Cleanup } from '../support/sidecar/proxy.ts';
 import { changeCases } from './changes.ts';
-import { container, pod, podCases } from './pods.ts';
+import { container, pod } from './pod-case.ts';
+import { podCases } from './pods.ts';
 import { codesIn, type Request, review } from './review.ts';
 
 const cleanup = new Cleanup();
@@ -91,8 +93,8 @@ describe('injection', () => {
   ])('has the recorded result: %s', async (title) => {
     const one = podCases.find((each) => each.title === title);
     const result = await injected(one?.pod ?? pod());
-    const file = `golden/${title.replaceAll(/[^a-z]+/gi, '-').toLowerCase()}.json`;
-    await expect(`${JSON.stringify(result, null, 2)}\n`).toMatchFileSnapshot(file);
+    const file = `golden/${title.replaceAll(/[^a-z]+/gi, '-').toLowerCase()}.yaml`;
+    await expect(stringify(result)).toMatchFileSnapshot(file);
   });
 
   it('reaches containers that another webhook adds afterwards', async () => {

@@ -8,7 +8,11 @@ import fastJsonPatch, { type Operation } from 'fast-json-patch';
 import { type Cleanup, listening, temporaryFolder, testAuthority } from '../sidecar/proxy.ts';
 
 interface Stored {
-  readonly metadata: { readonly name: string; readonly resourceVersion?: string };
+  readonly metadata: {
+    readonly name: string;
+    readonly resourceVersion?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
   readonly [field: string]: unknown;
 }
 
