@@ -5,8 +5,8 @@ const port = z.int().min(1).max(65_535);
 const quantity = z.string().regex(/^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi)?$/);
 const amounts = z.strictObject({ cpu: quantity.optional(), memory: quantity.optional() });
 
-/** Settings that the injection itself determines. */
-const determined: readonly string[] = [
+/** Settings that the injection itself determines; the chart refuses them, too. */
+export const determinedSettings: readonly string[] = [
   'REDIS_URL',
   'SALLYPORT_AGENT_ID',
   'SALLYPORT_CONTROL_PLANE_URL',
@@ -20,10 +20,13 @@ const determined: readonly string[] = [
   'SALLYPORT_WORKLOAD_TOKEN_FILE',
 ];
 
-const settingName = z
-  .string()
-  .regex(/^[A-Z][A-Z0-9_]*$/, 'must be the name of a setting')
-  .refine((name) => !determined.includes(name), 'is set by the injection: use the other values');
+/** Further settings of the sidecar, by name. */
+const settings = z.record(z.string(), z.string().min(1)).superRefine((given, context) => {
+  for (const name of Object.keys(given).filter((one) => determinedSettings.includes(one))) {
+    const message = 'is set by the injection: use the other values';
+    context.addIssue({ code: 'custom', message, path: [name] });
+  }
+});
 
 const schema = z.strictObject({
   image: z.string().min(1),
@@ -40,8 +43,7 @@ const schema = z.strictObject({
   ]),
   holdTimeMs: z.int().min(0).max(60_000),
   resources: z.strictObject({ requests: amounts.default({}), limits: amounts.default({}) }),
-  /** Further settings of the sidecar, by name. */
-  settings: z.record(settingName, z.string().min(1)).default({}),
+  settings: settings.default({}),
 });
 
 /** What is injected into pods: the settings of the sidecar's containers. */

@@ -19,7 +19,11 @@
 {{- $_ := set $resources $kind $amounts -}}
 {{- end -}}
 {{- $settings := dict -}}
+{{- $determined := (.Files.Get "files/injection.json" | fromJson).determinedSettings -}}
 {{- range $name, $value := $sidecar.settings -}}
+{{- if has $name $determined -}}
+{{- fail (printf "chart.sidecar_setting_determined: sidecar.settings.%s is set by the injection. Use the other values of `sidecar`, or the annotations of the pod." $name) -}}
+{{- end -}}
 {{- $_ := set $settings $name (include "sallyport.text" $value) -}}
 {{- end -}}
 {{- dict
