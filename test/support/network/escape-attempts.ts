@@ -197,7 +197,7 @@ const dns: readonly EscapeAttempt[] = [
   ),
   attempt(
     'DNS from a forged IPv4 address, the same, with NET_RAW',
-    ['raw_dns', '10.77.0.99', v4],
+    ['raw_dns', '198.51.100.99', v4],
     'silence',
     { agent: netRaw },
   ),
@@ -224,7 +224,7 @@ const icmpAndRaw: readonly EscapeAttempt[] = [
   }),
   attempt(
     'a raw packet from a forged address, with NET_RAW',
-    ['raw_forged', '10.77.0.99', v4],
+    ['raw_forged', '198.51.100.99', v4],
     'rejected',
     { agent: netRaw },
   ),

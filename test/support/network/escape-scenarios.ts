@@ -79,6 +79,17 @@ export const escapeScenarios: readonly EscapeScenario[] = [
     },
   },
   {
+    title: 'answers on such a connection that was not tracked, when the other host speaks',
+    observed: 'rejected',
+    async play(lab, apply) {
+      await lab.startOutside('talk_to_pod', ['9002']);
+      const agent = await lab.startAgent('accepted_and_asked', ['9002']);
+      await apply();
+      await lab.arrived();
+      return agent.act();
+    },
+  },
+  {
     title: "UDP from the port of a finished query of the sidecar, to the sidecar's resolver",
     observed: 'rejected',
     async play(lab, apply) {

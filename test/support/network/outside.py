@@ -37,15 +37,27 @@ def http_stranger():
 def connect_to_pod(port):
     # Connects as soon as a server in the pod listens.
     print('ready', flush=True)
-    while True:
-        try:
-            sock = socket.create_connection(('10.77.0.2', int(port)), timeout=60)
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.02)
+    sock = connection_to_pod(port)
     sock.sendall(b'x')
     print('connected', flush=True)
     report_end(sock)
+
+
+def talk_to_pod(port):
+    # The same, and keeps talking.
+    print('ready', flush=True)
+    sock = connection_to_pod(port)
+    while True:
+        sock.sendall(b'x')
+        time.sleep(0.02)
+
+
+def connection_to_pod(port):
+    while True:
+        try:
+            return socket.create_connection(('10.77.0.2', int(port)), timeout=60)
+        except ConnectionRefusedError:
+            time.sleep(0.02)
 
 
 def report_end(sock):

@@ -44,6 +44,24 @@ def accepted_before(port):
     yield observe(act)
 
 
+def accepted_and_asked(port):
+    # Answers only when the other host has sent something after the line.
+    server = socket.create_server(('10.77.0.2', int(port)))
+    sock, _ = server.accept()
+    sock.settimeout(5)
+    sock.recv(1)
+    yield
+
+    def act():
+        while readable(sock, 0):
+            sock.recv(4096)
+        sock.recv(1)
+        sock.sendall(TOKEN)
+        return read_answer(sock)
+
+    yield observe(act)
+
+
 def answer_inbound(port):
     # A server in the pod: answers one connection and closes it.
     server = socket.create_server(('10.77.0.2', int(port)))

@@ -92,15 +92,15 @@ def dont_route(sock):
 def forged_source(sock):
     if sock.family == socket.AF_INET:
         sock.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
-        sock.bind(('10.77.0.99', 0))
+        sock.bind(('198.51.100.99', 0))
     else:
         sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)
-        sock.bind(('fd77::99', 0))
+        sock.bind(('2001:db8:99::1', 0))
 
 
 def transparent_source(sock):
     sock.setsockopt(socket.IPPROTO_IP, IP_TRANSPARENT, 1)
-    sock.bind(('10.77.0.99', 0))
+    sock.bind(('198.51.100.99', 0))
 
 
 def loopback_source(sock):
