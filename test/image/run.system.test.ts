@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type BuiltImage, buildImage, unpackImage } from '../support/image/built-image.ts';
 import { type ContainerOptions, startContainer } from '../support/image/container.ts';
 import { findProgram } from '../support/programs/programs.ts';
-import { type DemoStage, startDemoStage } from '../support/system/demo-stage.ts';
 import type { Launch } from '../support/system/control-plane.ts';
+import { type DemoStage, startDemoStage } from '../support/system/demo-stage.ts';
 
 const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-run-image-'));
 const root = join(folder, 'root');
