@@ -37,6 +37,7 @@ export const controlPlaneSettings = [
   'SALLYPORT_VERIFY_MS',
   'SALLYPORT_VERIFY_WHOLE_HOURS',
   'SALLYPORT_WITNESSES',
+  'SALLYPORT_WORKLOAD_UNSEEN_HOURS',
 ] as const;
 
 const setting = z.union([z.string(), z.number()]).optional();
