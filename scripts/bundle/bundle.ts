@@ -154,7 +154,7 @@ export function compile({ folder, node, root = '/' }: Compilation): void {
 }
 
 if (import.meta.main) {
-  const folder = join(root, 'dist');
+  const folder = join(root, 'dist/bundle');
   const packages = await bundle(folder);
   compile({ folder, node: process.execPath });
   console.log(

@@ -6,6 +6,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { commitImage } from './commit.ts';
 import { type Architecture, hostArchitecture, hostSources } from './debian.ts';
+import { Failure } from './failure.ts';
 import { makeRoot, stripTools } from './root.ts';
 
 const repository = join(import.meta.dirname, '../..');
@@ -103,9 +104,6 @@ function revision(): string | undefined {
   if (changes.status !== 0 || changes.stdout !== '') return undefined;
   return git('rev-parse', 'HEAD').stdout.trim();
 }
-
-/** A failure whose message is for the person who builds. */
-class Failure extends Error {}
 
 function architecturesOf(text: string): readonly Architecture[] {
   return text.split(',').map((name) => {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import { Failure } from './failure.ts';
 
 /** Debian's name of a processor architecture. */
 export type Architecture = 'amd64' | 'arm64';
@@ -99,8 +100,10 @@ interface DownloadOptions {
 export function downloadPackages(options: DownloadOptions): readonly DebianPackage[] {
   const { into } = options;
   const settings = aptSettings(options);
+  // Builds may run at the same time, and apt does not wait for its own lock.
+  const lock = join(options.lists, 'lock');
   const apt = (...args: readonly string[]) =>
-    execFileSync('apt-get', [...settings, '--quiet=2', ...args], {
+    execFileSync('flock', [lock, 'apt-get', ...settings, '--quiet=2', ...args], {
       cwd: into,
       stdio: ['ignore', 'ignore', 'inherit'],
     });
@@ -108,7 +111,7 @@ export function downloadPackages(options: DownloadOptions): readonly DebianPacka
   apt('download', ...packageNames);
   const files = readdirSync(into).sort();
   if (files.length !== packageNames.length) {
-    throw new Error(
+    throw new Failure(
       `apt downloaded ${files.length} of ${packageNames.length} packages: ${files.join(', ')}`,
     );
   }
@@ -165,7 +168,7 @@ export function hostSources(): string {
     existsSync(path),
   );
   if (codename === release && found !== undefined) return found;
-  throw new Error(
+  throw new Failure(
     `This machine is no Debian "${release}", from whose packages the image is made. Pass --sources FILE, an apt sources file of that release.`,
   );
 }

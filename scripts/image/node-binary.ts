@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Architecture } from './debian.ts';
+import { Failure } from './failure.ts';
 
 interface Pin {
   readonly package: string;
@@ -39,7 +40,7 @@ export function nodeBinary(architecture: Architecture, cache: string): NodeBinar
     readFileSync(join(import.meta.dirname, '../../node_modules/node/package.json'), 'utf8'),
   ).version;
   if (installed !== version) {
-    throw new Error(
+    throw new Failure(
       `npm installs Node ${installed}, and the image has ${version}: update scripts/image/node-binary.ts.`,
     );
   }
@@ -48,7 +49,7 @@ export function nodeBinary(architecture: Architecture, cache: string): NodeBinar
   const found = `sha512-${createHash('sha512').update(readFileSync(archive)).digest('base64')}`;
   if (found !== integrity) {
     rmSync(archive);
-    throw new Error(`${name} ${version} has the integrity ${found} instead of ${integrity}.`);
+    throw new Failure(`${name} ${version} has the integrity ${found} instead of ${integrity}.`);
   }
   const folder = mkdtempSync(join(cache, 'node-'));
   const files = ['package/bin/node', 'package/LICENSE'];

@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { programs } from '../../scripts/bundle/programs.ts';
 import { type BuiltImage, buildImage, unpackImage } from '../support/image/built-image.ts';
 import { type ContainerOptions, startContainer } from '../support/image/container.ts';
 import { findProgram } from '../support/programs/programs.ts';
@@ -79,6 +80,19 @@ describe('containers of the image, read-only and without capabilities', () => {
     const { code, output } = await runToEnd(['sidecar'], { uid: sidecarUid });
     expect(output).toContain('sallyport: REDIS_URL is missing');
     expect(code).toBe(1);
+  });
+
+  it.each(programs)('start $name with code that was compiled before', async (program) => {
+    const { name, nodeFlag, v8Flags = [] } = program;
+    const code = `for (const flag of ${JSON.stringify(v8Flags)}) require('node:v8').setFlagsFromString(flag);
+      const { readFileSync } = require('node:fs');
+      const filename = '/opt/sallyport/${name}/main.js';
+      const cachedData = readFileSync(filename + '.cache');
+      const script = new (require('node:vm').Script)(readFileSync(filename, 'latin1'), { filename, cachedData });
+      console.log('rejected:', script.cachedDataRejected);`;
+    const flags = nodeFlag === undefined ? [] : [nodeFlag];
+    const { output } = await runToEnd(['node', ...flags, '--eval', code]);
+    expect(output).toContain('rejected: false');
   });
 
   it('run under any user', async () => {
