@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -28,8 +29,10 @@ export async function findProgram(
 /** Installs Debian packages if the user is root; otherwise does nothing. */
 export async function installPackages(packages: readonly string[]): Promise<void> {
   if (process.getuid?.() !== 0) return;
-  await run('apt-get', ['update']);
-  await run('apt-get', ['install', '-y', '--no-install-recommends', ...packages]);
+  // Test files that run at the same time may install packages, and apt does not wait for its lock.
+  const lock = join(tmpdir(), 'sallyport-tests-apt');
+  await run('flock', [lock, 'apt-get', 'update']);
+  await run('flock', [lock, 'apt-get', 'install', '-y', '--no-install-recommends', ...packages]);
 }
 
 /** Returns all executables with these names on the PATH: by name, then in the order of the PATH. */
