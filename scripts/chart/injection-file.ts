@@ -1,7 +1,7 @@
 import { allowed } from '../../injector/guard/allowed.ts';
 import { comparison } from '../../injector/guard/sidecar-present.ts';
 import { injectedContainers, injectedVolumes } from '../../injector/pod/containers.ts';
-import type { Injection } from '../../injector/pod/injection.ts';
+import { determinedSettings, type Injection } from '../../injector/pod/injection.ts';
 import {
   annotations,
   containers,
@@ -61,6 +61,7 @@ export function injectionFile(): unknown {
     })),
     allowed,
     comparison,
+    determinedSettings,
     texts: Object.fromEntries(
       Object.entries(admissionErrorKinds).map(([code, { text }]) => [code, text]),
     ),

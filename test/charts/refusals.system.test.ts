@@ -59,6 +59,16 @@ describe('a value of the wrong type or form is refused by the schema:', () => {
 
 describe('missing and contradictory values are refused with a reason code:', () => {
   it.each([
+    [
+      'chart.sidecar_setting_determined',
+      'external',
+      { sidecar: { settings: { SALLYPORT_DATA_DIR: '/' } } },
+    ],
+    [
+      'chart.sidecar_resource_unknown',
+      'external',
+      { sidecar: { resources: { limits: { 'ephemeral-storage': '1Gi' } } } },
+    ],
     ['chart.image_missing', 'external', { image: { repository: '' } }],
     ['chart.database_missing', 'external', { database: { existingSecret: '' } }],
     ['chart.redis_missing', 'external', { redis: { existingSecret: '' } }],
