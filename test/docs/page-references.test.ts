@@ -3,8 +3,8 @@ import { dirname, join, normalize, resolve } from 'node:path';
 import { expect, it } from 'vitest';
 
 const root = resolve(import.meta.dirname, '../..');
-const folders = ['charts', 'cli', 'control-plane', 'deploy', 'docs', 'examples', 'prisma', 'proxy'];
-const files = [...folders, 'scripts', 'shared', 'test']
+const folders = ['charts', 'cli', 'control-plane', 'deploy', 'docs', 'examples', 'injector'];
+const files = [...folders, 'prisma', 'proxy', 'scripts', 'shared', 'test']
   .flatMap((folder) =>
     fs
       .readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
