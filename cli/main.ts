@@ -7,7 +7,14 @@ import { printable } from './support/terminal.ts';
 /**
  * Names of errors whose message is for the operator. Importing the classes would load much code.
  */
-const operatorErrors = ['SettingsError', 'StoreError', 'SourceError', 'KmsError', 'NetworkError'];
+const operatorErrors = [
+  'SettingsError',
+  'StoreError',
+  'SourceError',
+  'KmsError',
+  'NetworkError',
+  'IsolationError',
+];
 
 /** These commands exit with 1 for findings, so their failures exit with 2. */
 const failsWith2 = ['policy', 'evidence'];

@@ -35,27 +35,35 @@ export function declareRun(program: Command): void {
     .description(
       "Sets the variables that send HTTP and MCP clients through the sidecar, and runs a command with them. Exits with the command's exit code.",
     )
-    .usage('-- COMMAND [ARGS...]\n       sallyport run --print')
+    .usage('[--isolated] -- COMMAND [ARGS...]\n       sallyport run --print')
     .argument('[command...]', 'command with its arguments')
+    .option(
+      '--isolated',
+      'give the command no other network than the sidecar (Linux, no root needed)',
+    )
     .option('--print', 'print the variables for a shell to evaluate')
     .passThroughOptions()
     .addHelpText(
       'after',
       `${proxySettings},\nSALLYPORT_PROXY_ADMIN_PORT its admin port.\n${examples(
         'sallyport run -- python agent.py',
+        'sallyport run --isolated -- claude',
         'eval "$(sallyport run --print)"',
       )}`,
     )
     .action(
-      exitWith(async (command, { print }, self) => {
+      exitWith(async (command, { print, isolated }, self) => {
+        if (print === true && isolated === true) {
+          self.error('error: --print cannot isolate a shell; remove --print or --isolated');
+        }
         if (print === true && command.length > 0) {
           self.error('error: --print runs no command; remove the command or --print');
         }
-        const { printEnvironment, run } = await import('../run/run.ts');
+        const { printEnvironment, run, runIsolatedCommand } = await import('../run/run.ts');
         const [file, ...args] = command;
         if (print === true) return printEnvironment();
         if (file === undefined) return self.error("error: missing required argument 'command'");
-        return run(file, args);
+        return isolated === true ? runIsolatedCommand(file, args) : run(file, args);
       }),
     );
 }

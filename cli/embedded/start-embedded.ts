@@ -1,5 +1,5 @@
 import fs from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ControlPlane, startControlPlane } from '../../control-plane/main.ts';
 import { readConfig as readControlPlaneConfig } from '../../control-plane/platform/config/config.ts';
@@ -63,7 +63,10 @@ export async function startEmbedded(
     for (const port of portsOf([sidecar.proxyUrl, sidecar.adminUrl])) ownPorts.add(port);
     const { proxyUrl, adminUrl } = sidecar;
     const { origin } = controlPlane;
-    const removeRecord = recordRunning({ origin, ownerKey, proxyUrl, adminUrl }, env);
+    const removeRecord = recordRunning(
+      { origin, ownerKey, proxyUrl, adminUrl, sidecarFolder: resolve(folder) },
+      env,
+    );
     const close = async () => {
       removeRecord();
       await sidecar.close();
@@ -89,6 +92,8 @@ function withDefaults(given: Environment): Environment {
   return {
     SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8,::1/128',
     SALLYPORT_LOG_LEVEL: 'warn',
+    // Network namespaces exist on Linux only.
+    SALLYPORT_REDIRECT_SOCKET: process.platform === 'linux' ? '1' : '0',
     ...(keysGiven === undefined ? { SALLYPORT_DEV_KEYS: bootstrapKey(dataDir, given) } : {}),
     ...given,
   };

@@ -6,6 +6,7 @@ import { getCACertificates } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { addingVariables, replacingVariables } from '../../shared/agent/trust-variables.ts';
 import { SettingsError, secretSettings } from '../../shared/base/settings.ts';
+import { namesService } from '../isolation/hidden-paths.ts';
 
 /** The proxy that a command uses, and the CA files that it trusts. */
 export interface ProxyAccess {
@@ -50,6 +51,30 @@ export function agentEnvironment(
   ];
   const kept = new Set(set.map(([name]) => name));
   const unset = Object.keys(surrounding).filter((name) => !kept.has(name) && isUnwanted(name));
+  return { set, unset };
+}
+
+/**
+ * The variables of an isolated command: it trusts the sidecar's CA and has no proxy, because its
+ * connections are redirected. Also unsets variables that lead to services which isolation hides.
+ */
+export function isolatedEnvironment(
+  { addedCaPath, wholeCaPath }: Omit<ProxyAccess, 'proxyUrl'>,
+  surrounding: Readonly<Record<string, string | undefined>> = {},
+): EnvironmentChange {
+  const set = [
+    ...adding.map((name) => [name, addedCaPath] as const),
+    ...replacing.map((name) => [name, wholeCaPath] as const),
+  ];
+  const kept = new Set(set.map(([name]) => name));
+  const unset = Object.keys(surrounding).filter(
+    (name) =>
+      !kept.has(name) &&
+      (isUnwanted(name) ||
+        sidecarAddress.includes(name) ||
+        name === 'NODE_USE_ENV_PROXY' ||
+        namesService(name)),
+  );
   return { set, unset };
 }
 

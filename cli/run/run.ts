@@ -2,13 +2,16 @@ import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
-import { readConfig } from '../../proxy/settings/config.ts';
-import { findRunning } from '../support/running-instance.ts';
+import { type Config, readConfig } from '../../proxy/settings/config.ts';
+import { forwardedSignals, fromTerminal } from '../isolation/plan.ts';
+import { assertIsolation, runIsolated } from '../isolation/run-isolated.ts';
+import { findRunning, type RunningInstance } from '../support/running-instance.ts';
 import {
   agentEnvironment,
   asShell,
   changed,
   type EnvironmentChange,
+  isolatedEnvironment,
   writeTrustFiles,
 } from './agent-environment.ts';
 import { findSidecar } from './find-sidecar.ts';
@@ -34,18 +37,47 @@ export async function run(file: string, args: readonly string[]): Promise<number
   return startAndWait([file, ...args], env);
 }
 
+/**
+ * `sallyport run --isolated -- COMMAND`: as `run`, and no byte of the command's network bypasses the
+ * sidecar, because its network namespace has no other way out.
+ */
+export async function runIsolatedCommand(file: string, args: readonly string[]): Promise<number> {
+  await assertIsolation();
+  const { config, running } = settingsOf(process.env);
+  const { caPem } = await findSidecar(config, process.env);
+  const trust = writeTrustFiles(caPem, process.env);
+  const dataDir = process.env.SALLYPORT_DATA_DIR ?? '.sallyport';
+  return runIsolated({
+    command: [file, ...args],
+    env: changed(process.env, isolatedEnvironment(trust, process.env)),
+    surrounding: process.env,
+    caPem,
+    trustFiles: Object.values(trust),
+    sidecarFolder: running?.sidecarFolder ?? dataDir,
+    dataFolders: [dataDir],
+    hasTerminal: hasTerminal(),
+    forwardSignals,
+  });
+}
+
 async function environmentChange(env: Environment): Promise<EnvironmentChange> {
-  const settings = { ...addressOfRunning(env), ...env };
-  const config = readConfig({ env: settings, readFile: (path) => fs.readFileSync(path, 'utf8') });
-  const { proxyUrl, caPem } = await findSidecar(config, env);
+  const { proxyUrl, caPem } = await findSidecar(settingsOf(env).config, env);
   return agentEnvironment({ proxyUrl, ...writeTrustFiles(caPem, env) }, env);
 }
 
-/** The address of the embedded instance of this folder, unless a setting names another sidecar. */
-function addressOfRunning(env: Environment): Environment {
+/** The sidecar's settings: those of the embedded instance of this folder, unless others are named. */
+function settingsOf(env: Environment): {
+  readonly config: Config;
+  readonly running: RunningInstance | undefined;
+} {
   const isNamed = Object.keys(env).some((name) => name.startsWith('SALLYPORT_PROXY_'));
   const running = isNamed ? undefined : findRunning(env);
-  if (running === undefined) return {};
+  const settings = { ...(running === undefined ? {} : addressOf(running)), ...env };
+  const readFile = (path: string) => fs.readFileSync(path, 'utf8');
+  return { config: readConfig({ env: settings, readFile }), running };
+}
+
+function addressOf(running: RunningInstance): Environment {
   const [proxy, admin] = [new URL(running.proxyUrl), new URL(running.adminUrl)];
   return {
     SALLYPORT_PROXY_HOST: proxy.hostname.replace(/^\[|\]$/g, ''),
@@ -53,10 +85,6 @@ function addressOfRunning(env: Environment): Environment {
     SALLYPORT_PROXY_ADMIN_PORT: admin.port,
   };
 }
-
-// A terminal sends these signals to the command itself, so forwarding would deliver them twice.
-const fromTerminal = ['SIGINT', 'SIGQUIT'] as const;
-const forwarded = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
 
 function startAndWait([file, ...args]: readonly [string, ...string[]], env: Environment) {
   return new Promise<number>((resolve) => {
@@ -75,7 +103,10 @@ function startAndWait([file, ...args]: readonly [string, ...string[]], env: Envi
 }
 
 function forwardSignals(deliver: (signal: NodeJS.Signals) => void): void {
-  const hasTerminal = [0, 1, 2].some((fd) => isatty(fd));
-  for (const signal of forwarded) process.on(signal, deliver);
-  for (const signal of fromTerminal) process.on(signal, hasTerminal ? () => {} : deliver);
+  for (const signal of forwardedSignals) process.on(signal, deliver);
+  for (const signal of fromTerminal) process.on(signal, hasTerminal() ? () => {} : deliver);
+}
+
+function hasTerminal(): boolean {
+  return [0, 1, 2].some((fd) => isatty(fd));
 }

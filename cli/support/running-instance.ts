@@ -9,6 +9,8 @@ const schema = z.strictObject({
   ownerKey: z.string(),
   proxyUrl: z.url(),
   adminUrl: z.url(),
+  /** The sidecar's data directory; absent in records of earlier versions. */
+  sidecarFolder: z.string().optional(),
   pid: z.int().positive(),
   /**
    * Start time of the process, in ticks since boot. A process id alone does not identify a

@@ -5,12 +5,15 @@ import { listenError } from '../../shared/base/listen-error.ts';
 import { answerQuery } from './answer-query.ts';
 import type { SyntheticNames } from './synthetic-names.ts';
 
-interface DnsServerOptions {
+interface AnswerOptions {
   readonly names: SyntheticNames;
+  readonly onQuery?: ((rcode: string) => void) | undefined;
+}
+
+interface DnsServerOptions extends AnswerOptions {
   /** The redirect rules send the agent's queries to this port; 0 selects any free port. */
   readonly port: number;
   readonly hosts: readonly string[];
-  readonly onQuery?: ((rcode: string) => void) | undefined;
 }
 
 export interface DnsServer {
@@ -52,14 +55,43 @@ interface At {
 
 const settings = { hostSetting: 'SALLYPORT_DNS_PORT', portSetting: 'SALLYPORT_DNS_PORT' };
 
-async function listenUdp(
-  { names, onQuery }: DnsServerOptions,
-  at: At,
+/** Answers DNS queries on sockets of another network namespace. */
+export async function adoptDnsServer(
+  {
+    tcp,
+    udp,
+    family,
+  }: { readonly tcp: number; readonly udp: number; readonly family: 'IPv4' | 'IPv6' },
+  options: AnswerOptions,
 ): Promise<() => Promise<void>> {
-  const socket: UdpSocket = createSocket({
-    type: at.host.includes(':') ? 'udp6' : 'udp4',
-    ipv6Only: at.host.includes(':'),
+  const { server, close: closeTcp } = tcpServer(options);
+  server.listen({ fd: tcp });
+  await once(server, 'listening');
+  const socket = udpServer(options, family === 'IPv6');
+  socket.bind({ fd: udp });
+  await once(socket, 'listening');
+  socket.on('error', () => {});
+  return async () => {
+    await Promise.all([closeTcp(), closeUdp(socket)]);
+  };
+}
+
+async function listenUdp(options: DnsServerOptions, at: At): Promise<() => Promise<void>> {
+  const socket = udpServer(options, at.host.includes(':'));
+  socket.bind(at.port, at.host);
+  await once(socket, 'listening').catch((error: Error) => {
+    throw listenError(error, { ...at, ...settings });
   });
+  socket.on('error', () => {});
+  return () => closeUdp(socket);
+}
+
+function closeUdp(socket: UdpSocket): Promise<void> {
+  return new Promise((resolve) => socket.close(() => resolve()));
+}
+
+function udpServer({ names, onQuery }: AnswerOptions, isIpv6: boolean): UdpSocket {
+  const socket = createSocket({ type: isIpv6 ? 'udp6' : 'udp4', ipv6Only: isIpv6 });
   socket.on('message', (message, from) => {
     const response = answerQuery(message, { names, transport: 'udp' });
     if (response === undefined) return;
@@ -67,18 +99,23 @@ async function listenUdp(
     // A client that has gone is not an error of the server.
     socket.send(response.bytes, from.port, from.address, () => {});
   });
-  socket.bind(at.port, at.host);
-  await once(socket, 'listening').catch((error: Error) => {
-    throw listenError(error, { ...at, ...settings });
-  });
-  socket.on('error', () => {});
-  return () => new Promise((resolve) => socket.close(() => resolve()));
+  return socket;
 }
 
 async function listenTcp(
   options: DnsServerOptions,
   at: At,
 ): Promise<{ readonly port: number; readonly close: () => Promise<void> }> {
+  const { server, close } = tcpServer(options);
+  server.listen({ ...at, ipv6Only: at.host.includes(':') });
+  await once(server, 'listening').catch((error: Error) => {
+    throw listenError(error, { ...at, ...settings });
+  });
+  const { port } = server.address() as AddressInfo;
+  return { port, close };
+}
+
+function tcpServer(options: AnswerOptions) {
   const sockets = new Set<Socket>();
   const server: Server = createServer((socket) => {
     sockets.add(socket);
@@ -86,21 +123,16 @@ async function listenTcp(
     serveTcp(socket, options);
   });
   server.maxConnections = tcpConnectionsMax;
-  server.listen({ ...at, ipv6Only: at.host.includes(':') });
-  await once(server, 'listening').catch((error: Error) => {
-    throw listenError(error, { ...at, ...settings });
-  });
-  const { port } = server.address() as AddressInfo;
   const close = () =>
     new Promise<void>((resolve) => {
       server.close(() => resolve());
       for (const socket of sockets) socket.destroy();
     });
-  return { port, close };
+  return { server, close };
 }
 
 /** Messages over TCP follow their length in two bytes (RFC 1035 section 4.2.2). */
-function serveTcp(socket: Socket, { names, onQuery }: DnsServerOptions): void {
+function serveTcp(socket: Socket, { names, onQuery }: AnswerOptions): void {
   let unread = Buffer.alloc(0);
   socket.setTimeout(tcpIdleMs, () => socket.destroy());
   socket.on('error', () => {});

@@ -62,6 +62,7 @@ const schema = z.object({
   SALLYPORT_PROXY_ADMIN_PORT: port(8182),
   SALLYPORT_TRANSPARENT_PORT: optionalPort,
   SALLYPORT_DNS_PORT: port(15_053),
+  SALLYPORT_REDIRECT_SOCKET: choice(['0', '1']).default('0'),
   SALLYPORT_PROXY_HOST: z.string().default('127.0.0.1'),
   SALLYPORT_PROXY_ADMIN_HOST: z.string().optional(),
   SALLYPORT_PROXY_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
@@ -100,6 +101,8 @@ export interface Config {
   readonly transparent: TransparentSettings | undefined;
   /** The address of the admin port; default: the proxy's. */
   readonly adminHost: string;
+  /** Whether network namespaces of `sallyport run --isolated` may use this sidecar. */
+  readonly acceptsNamespaces: boolean;
   readonly proxyToken: string | undefined;
   readonly dataDir: string;
   /** Origin of the control plane, without `/api`. */
@@ -170,6 +173,7 @@ export function readConfig(source: SettingsSource): Config {
     adminPort: settings.SALLYPORT_PROXY_ADMIN_PORT,
     transparent: transparentSettings(settings),
     adminHost: settings.SALLYPORT_PROXY_ADMIN_HOST ?? settings.SALLYPORT_PROXY_HOST,
+    acceptsNamespaces: settings.SALLYPORT_REDIRECT_SOCKET === '1',
     proxyToken: settings.SALLYPORT_PROXY_TOKEN,
     dataDir: settings.SALLYPORT_DATA_DIR,
     controlPlaneUrl: settings.SALLYPORT_CONTROL_PLANE_URL.replace(/\/(api\/?)?$/, ''),

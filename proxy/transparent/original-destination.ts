@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import koffi from 'koffi';
 import type { Address } from '../../shared/base/address.ts';
 import { parseAddress } from '../../shared/base/address.ts';
+import { descriptorOf } from './descriptors.ts';
 
 /** Where a connection was going before the network rules redirected it. */
 export interface OriginalDestination {
@@ -47,11 +48,6 @@ export function originalDestinationReader(): (socket: Socket) => OriginalDestina
       original?.address.text === parseAddress(socket.localAddress ?? '')?.text;
     return isOwn ? undefined : original;
   };
-}
-
-function descriptorOf(socket: Socket): number {
-  const handle = (socket as { readonly _handle?: { readonly fd?: number } })._handle;
-  return handle?.fd ?? -1;
 }
 
 // struct sockaddr_in: family, port, address. struct sockaddr_in6: family, port, flow, address.

@@ -3,15 +3,18 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { listenError } from '../../shared/base/listen-error.ts';
 import type { OriginalDestination } from './original-destination.ts';
 
-interface TransparentListenerOptions {
-  /** The redirect rules send the agent's connections to this port; 0 selects any free port. */
-  readonly port: number;
-  readonly hosts: readonly string[];
+interface AcceptOptions {
   readonly connectionsMax: number;
   readonly readDestination: (socket: Socket) => OriginalDestination | undefined;
   readonly onRedirected: (socket: Socket, destination: OriginalDestination) => void;
   /** Called for a connection to this port that no rule redirected; it is closed. */
   readonly onDirect: () => void;
+}
+
+interface TransparentListenerOptions extends AcceptOptions {
+  /** The redirect rules send the agent's connections to this port; 0 selects any free port. */
+  readonly port: number;
+  readonly hosts: readonly string[];
 }
 
 export interface TransparentListener {
@@ -31,12 +34,7 @@ export async function startTransparentListener(
   let { port } = options;
   try {
     for (const host of options.hosts) {
-      const server = createServer(
-        { allowHalfOpen: true, noDelay: true, keepAlive: true },
-        (socket) => accept(socket, options),
-      );
-      // The ingress counts all connections of the agent; this is only the limit of one server.
-      server.maxConnections = options.connectionsMax;
+      const server = acceptingServer(options);
       server.listen({ host, port, ipv6Only: host.includes(':') });
       await once(server, 'listening').catch((error: Error) => {
         const setting = 'SALLYPORT_TRANSPARENT_PORT';
@@ -52,7 +50,27 @@ export async function startTransparentListener(
   return { port, close };
 }
 
-function accept(socket: Socket, options: TransparentListenerOptions): void {
+/** Accepts redirected connections on a listening socket of another network namespace. */
+export async function adoptTransparentListener(
+  descriptor: number,
+  options: AcceptOptions,
+): Promise<() => void> {
+  const server = acceptingServer(options);
+  server.listen({ fd: descriptor });
+  await once(server, 'listening');
+  return () => server.close();
+}
+
+function acceptingServer(options: AcceptOptions): Server {
+  const server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true }, (socket) =>
+    accept(socket, options),
+  );
+  // The ingress counts all connections of the agent; this is only the limit of one server.
+  server.maxConnections = options.connectionsMax;
+  return server;
+}
+
+function accept(socket: Socket, options: AcceptOptions): void {
   const destination = options.readDestination(socket);
   if (destination === undefined) {
     options.onDirect();
