@@ -68,8 +68,8 @@ export async function adoptDnsServer(
   server.listen({ fd: tcp });
   await once(server, 'listening');
   const socket = udpServer(options, family === 'IPv6');
+  // Emits `listening` before it returns.
   socket.bind({ fd: udp });
-  await once(socket, 'listening');
   socket.on('error', () => {});
   return async () => {
     await Promise.all([closeTcp(), closeUdp(socket)]);

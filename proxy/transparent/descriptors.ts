@@ -85,9 +85,11 @@ export async function receiveDescriptors(
   const fd = descriptorOf(socket);
   if (!(await isReadable(fd, timeoutMs)) || socket.destroyed) return undefined;
   const data = Buffer.alloc(payloadBytes);
-  const message = header(data, Buffer.alloc(controlHeaderBytes + max * descriptorBytes));
+  // koffi replaces the pointers in `message`, so the buffers are kept here.
+  const control = Buffer.alloc(controlHeaderBytes + max * descriptorBytes);
+  const message = header(data, control);
   const read = recvmsg(fd, message, msgDontWait | msgCloseOnExec);
-  const descriptors = descriptorsIn(message);
+  const descriptors = descriptorsIn(control, message.controlLength);
   if (read <= 0 || (message.flags & msgTruncated) !== 0) {
     closeDescriptors(descriptors);
     return undefined;
@@ -107,7 +109,7 @@ function header(data: Buffer, control: Buffer): MessageHeader {
   };
 }
 
-function descriptorsIn({ control, controlLength }: MessageHeader): number[] {
+function descriptorsIn(control: Buffer, controlLength: number): number[] {
   if (controlLength < controlHeaderBytes) return [];
   const isRights = control.readInt32LE(8) === solSocket && control.readInt32LE(12) === scmRights;
   const end = Math.min(control.readUInt32LE(0), controlLength);

@@ -81,7 +81,10 @@ async function listenIn(server: Server, dataDir: string): Promise<void> {
 
 async function serveClient(client: Socket, options: NamespaceSocketOptions): Promise<void> {
   const answer = (value: NamespaceAnswer) => client.write(`${JSON.stringify(value)}\n`);
-  const accepted = await acceptSockets(client).catch(() => 'run.isolation_sidecar_failed' as const);
+  const accepted = await acceptSockets(client).catch((error: unknown) => {
+    options.log.warn({ err: error as Error }, 'cannot read the sockets of an isolated run');
+    return 'run.isolation_sidecar_failed' as const;
+  });
   if (typeof accepted === 'string') return refuse(accepted);
   if (client.destroyed) return closeAll(accepted);
   let close: () => Promise<void>;
