@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { createProgram, helpOf } from '../cli/commands/program.ts';
 import { stepsFor } from '../shared/decision/next-steps.ts';
 import { type ErrorCode, errorFamily, errorKinds } from '../shared/errors/error-kinds.ts';
+import { isolationErrorKinds } from '../shared/errors/isolation-error-kinds.ts';
 import { networkErrorKinds } from '../shared/errors/network-error-kinds.ts';
 import { logNamesPage } from './log-names-page.ts';
 import { page, table } from './markdown.ts';
@@ -34,17 +35,28 @@ function errorPage(): string {
   column has a star, because the refusal is about the action and not about the request.
 - **Retry** is \`yes\` if the same request, unchanged, can succeed later.
 - **Next steps** are returned as \`next_steps\`. They are written for the model that reads them.`,
-    [...sections, networkSection()],
+    [...sections, networkSection(), isolationSection()],
   );
 }
 
 /** Codes without an HTTP status, because only the command line reports them. */
 function networkSection(): string {
-  const rows = Object.entries(networkErrorKinds)
+  const intro = '`sallyport network` prints these codes and exits with 1.';
+  return `## network\n\n${intro}\n\n${operatorTable(networkErrorKinds)}`;
+}
+
+function isolationSection(): string {
+  const intro = '`sallyport run --isolated` prints these codes and exits with 1.';
+  return `## run\n\n${intro}\n\n${operatorTable(isolationErrorKinds)}`;
+}
+
+function operatorTable(
+  kinds: Readonly<Record<string, { readonly text: string; readonly nextStep: string }>>,
+): string {
+  const rows = Object.entries(kinds)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([code, { text, nextStep }]) => [`\`${code}\``, text, nextStep]);
-  const intro = '`sallyport network` prints these codes and exits with 1.';
-  return `## network\n\n${intro}\n\n${table(['Code', 'Meaning', 'What to do'], rows)}`;
+  return table(['Code', 'Meaning', 'What to do'], rows);
 }
 
 function errorTable(codes: readonly ErrorCode[]): string {

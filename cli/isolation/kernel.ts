@@ -132,7 +132,7 @@ function check(what: string, result: number): void {
   if (result !== 0) throw failure(what);
 }
 
-export function errnoName(): string {
+function errnoName(): string {
   return getSystemErrorName(-koffi.errno());
 }
 

@@ -18,6 +18,8 @@ export function coverMounts({ hiddenFolders, hiddenSockets }: IsolationPlan): vo
   mountProc();
   for (const folder of hiddenFolders) cover(folder, resolver);
   for (const path of hiddenSockets) {
+    // The service may have ended meanwhile.
+    if (!fs.existsSync(path)) continue;
     mount({ source: '/dev/null', target: path, type: '', flags: bind });
   }
   // Otherwise the command could signal other processes by their cgroup (`cgroup.kill`).

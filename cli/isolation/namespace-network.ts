@@ -1,9 +1,8 @@
-import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { descriptorOf, sendDescriptors } from '../../proxy/transparent/descriptors.ts';
+import { closeDescriptors, descriptorOf, openUdpDescriptor, sendDescriptors } from '../../proxy/transparent/descriptors.ts';
 import {
   type NamespaceAnswer,
   namespaceGreeting,
@@ -78,7 +77,7 @@ export async function connectSidecar({
 }): Promise<Socket> {
   const sidecar = await dial(sidecarFolder);
   const opened = await Promise.all(families.map(openSockets));
-  const descriptors = opened.flatMap(({ sockets }) => sockets.map(descriptorOf));
+  const descriptors = opened.flatMap((sockets) => sockets.descriptors);
   sendDescriptors(sidecar, { text: namespaceGreeting, descriptors });
   const answer = await answerOf(sidecar);
   // The sidecar has copies. If it ends, the last descriptors are closed and connections refused.
@@ -120,14 +119,12 @@ async function answerOf(sidecar: Socket): Promise<NamespaceAnswer> {
 async function openSockets(family: Family) {
   const host = loopback[family];
   const servers = [await listening(host, port), await listening(host, dnsPort)];
-  const udp = createSocket(family === 'IPv4' ? 'udp4' : 'udp6');
-  udp.bind(dnsPort, host);
-  await once(udp, 'listening');
+  const udp = openUdpDescriptor(family, dnsPort);
   const close = () => {
     for (const server of servers) server.close();
-    udp.close();
+    closeDescriptors([udp]);
   };
-  return { sockets: [...servers, udpHandle(udp)], close };
+  return { descriptors: [...servers.map(descriptorOf), udp], close };
 }
 
 async function listening(host: string, at: number): Promise<Server> {
@@ -135,14 +132,4 @@ async function listening(host: string, at: number): Promise<Server> {
   server.listen({ host, port: at, ipv6Only: host.includes(':') });
   await once(server, 'listening');
   return server;
-}
-
-/** The object with the descriptor of a UDP socket. */
-function udpHandle(socket: object): object {
-  const state = Object.getOwnPropertySymbols(socket).find(
-    (symbol) => symbol.description === 'state symbol',
-  );
-  const { handle } =
-    (socket as Record<symbol, { readonly handle?: object }>)[state ?? Symbol()] ?? {};
-  return { _handle: handle };
 }

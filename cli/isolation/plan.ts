@@ -13,7 +13,6 @@ export interface IsolationPlan {
   readonly hiddenFolders: readonly string[];
   /** Unix sockets to cover, outside of the hidden folders. */
   readonly hiddenSockets: readonly string[];
-  readonly hasTerminal: boolean;
 }
 
 export type ToInside =

@@ -22,7 +22,6 @@ interface IsolatedCommand {
   readonly sidecarFolder: string;
   /** Data directories of Sallyport. */
   readonly dataFolders: readonly string[];
-  readonly hasTerminal: boolean;
   /** Calls the function with each signal for the command. */
   readonly forwardSignals: (deliver: (signal: NodeJS.Signals) => void) => void;
 }
@@ -66,7 +65,7 @@ export async function runIsolated(wanted: IsolatedCommand): Promise<number> {
 }
 
 function planOf(wanted: IsolatedCommand): IsolationPlan {
-  const { command, env, surrounding, caPem, trustFiles, sidecarFolder, hasTerminal } = wanted;
+  const { command, env, surrounding, caPem, trustFiles, sidecarFolder } = wanted;
   const cwd = fs.realpathSync(process.cwd());
   const real = (path: string) => fs.realpathSync(path);
   const { folders, sockets } = hiddenPaths({
@@ -82,7 +81,6 @@ function planOf(wanted: IsolatedCommand): IsolationPlan {
     caSha256: sha256(caPem),
     hiddenFolders: folders,
     hiddenSockets: sockets,
-    hasTerminal,
   };
 }
 

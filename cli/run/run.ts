@@ -55,7 +55,6 @@ export async function runIsolatedCommand(file: string, args: readonly string[]):
     trustFiles: Object.values(trust),
     sidecarFolder: running?.sidecarFolder ?? dataDir,
     dataFolders: [dataDir],
-    hasTerminal: hasTerminal(),
     forwardSignals,
   });
 }

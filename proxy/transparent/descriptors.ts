@@ -47,6 +47,35 @@ const getsockopt = libc.func(
   'int getsockopt(int fd, int level, int option, _Out_ uint8_t *value, _Inout_ uint32_t *length)',
 ) as (fd: number, level: number, option: number, value: Buffer, length: [number]) => number;
 
+const openSocket = libc.func('int socket(int domain, int type, int protocol)');
+const setOption = libc.func(
+  'int setsockopt(int fd, int level, int option, const void *value, uint32_t length)',
+);
+const bindSocket = libc.func('int bind(int fd, const void *address, uint32_t length)');
+const udpOf = {
+  IPv4: { domain: 2, addressBytes: 16 },
+  IPv6: { domain: 10, addressBytes: 28 },
+} as const;
+const datagramCloseOnExec = 2 | 0o2_000_000;
+const ipv6Level = 41;
+const ipv6Only = 26;
+
+/** Opens a UDP socket on loopback as a descriptor, which Node's own UDP sockets do not reveal. */
+export function openUdpDescriptor(family: 'IPv4' | 'IPv6', port: number): number {
+  const { domain, addressBytes } = udpOf[family];
+  // struct sockaddr_in: family, port, address. struct sockaddr_in6: family, port, flow, address.
+  const address = Buffer.alloc(addressBytes);
+  address.writeUInt16LE(domain, 0);
+  address.writeUInt16BE(port, 2);
+  if (family === 'IPv4') address.set([127, 0, 0, 1], 4);
+  else address[23] = 1;
+  const fd = openSocket(domain, datagramCloseOnExec, 0) as number;
+  const one = Buffer.from([1, 0, 0, 0]);
+  const isIpv6Only = family === 'IPv4' || setOption(fd, ipv6Level, ipv6Only, one, 4) === 0;
+  if (fd >= 0 && isIpv6Only && bindSocket(fd, address, address.length) === 0) return fd;
+  throw new Error(`cannot open UDP port ${port} on ${family} loopback (errno ${koffi.errno()})`);
+}
+
 /** A message of another process, with the descriptors that came with it. */
 export interface DescriptorMessage {
   readonly text: string;
