@@ -46,8 +46,12 @@ export function hiddenPaths({ env, dataFolders, needed }: Wanted): {
     env.XDG_RUNTIME_DIR ?? '',
     `/tmp/tmux-${uid}`,
     join(env.TMUX_TMPDIR ?? '/tmp', `tmux-${uid}`),
-    // Folders such as /tmp/ssh-XXXX, in which a service may bind another socket later.
-    ...sockets.map((path) => dirname(path)).filter((path) => dirname(path) === '/tmp'),
+    // Folders such as /tmp/ssh-XXXX, in which a service may bind another socket later. In the
+    // command's own folder, only the sockets are covered.
+    ...sockets
+      .map((path) => dirname(path))
+      .filter((path) => dirname(path) === '/tmp')
+      .filter((path) => !needed.some((one) => one === path || isBelow(one, path))),
   ];
   const real = new Set(candidates.flatMap((path) => (path === '' ? [] : realFolder(path))));
   const folders = [...real].filter((path) => ![...real].some((other) => isBelow(path, other)));

@@ -11,19 +11,21 @@ let stage: IsolatedStage;
 
 beforeAll(async () => {
   stage = await startIsolatedStage();
-  await stage.api('PUT', '/v1/runtime/bindings/upstream', {
-    protocol: 'http',
-    host: stage.upstream,
-    method: 'GET',
-    path: '/{name}',
-    tool: 'test.get',
-    resource: 'page:{name}',
-  });
+  for (const name of ['allowed', 'denied', 'held']) {
+    await stage.api('PUT', `/v1/runtime/bindings/${name}`, {
+      protocol: 'http',
+      host: stage.upstream,
+      method: 'GET',
+      path: `/${name}`,
+      tool: `test.${name}`,
+      resource: 'page:1',
+    });
+  }
   const rule = (name: string, decision: string, more: object = {}) => ({
     name,
     decision,
     reason: `test.${name}`,
-    when: { all: [{ path: 'resource', operator: '==', value: `page:${name}` }] },
+    when: { all: [{ path: 'tool.name', operator: '==', value: `test.${name}` }] },
     ...more,
   });
   await stage.api('POST', '/v1/policies', {
@@ -40,9 +42,13 @@ beforeAll(async () => {
     },
     publish: true,
   });
+  let last = '';
   await until('the policy reaches the sidecar', async () => {
     const { out } = await stage.run(['curl', '-s', `http://${stage.upstream}/allowed`]);
+    last = out;
     return out.includes('upstream answers');
+  }, 30_000).catch((error: Error) => {
+    throw new Error(`${error.message}: ${last}`);
   });
 });
 afterAll(() => stage?.close());
