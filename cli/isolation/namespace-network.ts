@@ -2,7 +2,12 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { closeDescriptors, descriptorOf, openUdpDescriptor, sendDescriptors } from '../../proxy/transparent/descriptors.ts';
+import {
+  closeDescriptors,
+  descriptorOf,
+  openUdpDescriptor,
+  sendDescriptors,
+} from '../../proxy/transparent/descriptors.ts';
 import {
   type NamespaceAnswer,
   namespaceGreeting,

@@ -46,9 +46,7 @@ export const escapes: readonly Escape[] = [
   ),
   row('UDP to the host', ({ host }, at) => attempt(`udp('${at}', ${host.udp})`)),
   row('QUIC (UDP port 443) to an outside IPv4 address', () => attempt(`udp('192.0.2.1', 443)`)),
-  row('UDP to an outside IPv6 address', () =>
-    attempt(`udp('2001:db8::1', 443, socket.AF_INET6)`),
-  ),
+  row('UDP to an outside IPv6 address', () => attempt(`udp('2001:db8::1', 443, socket.AF_INET6)`)),
   row('ICMP by a datagram socket', () =>
     attempt(
       `socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP).sendto(b'\\x08\\0\\0\\0\\0\\0\\0\\0', ('192.0.2.1', 0))`,
@@ -110,9 +108,7 @@ export const escapes: readonly Escape[] = [
     ),
   ),
   row('the namespaces of process 1', () => attempt(`sh('nsenter -t 1 -n true')`)),
-  row('a signal to the sidecar', ({ sidecarPid }) =>
-    attempt(`os.kill(${sidecarPid}, 0) is None`),
-  ),
+  row('a signal to the sidecar', ({ sidecarPid }) => attempt(`os.kill(${sidecarPid}, 0) is None`)),
   row('a signal to every process that it may signal', () =>
     attempt(
       `(signal.signal(signal.SIGTERM, signal.SIG_IGN), os.kill(-1, signal.SIGTERM)) and False`,
@@ -126,9 +122,7 @@ export const escapes: readonly Escape[] = [
       `any(os.access(p, os.W_OK) for p in glob.glob('/sys/fs/cgroup/**/cgroup.procs', recursive=True))`,
     ),
   ),
-  row('a Unix socket of the host by its path', ({ host }) =>
-    attempt(`unix('${host.unixPath}')`),
-  ),
+  row('a Unix socket of the host by its path', ({ host }) => attempt(`unix('${host.unixPath}')`)),
   row('an abstract Unix socket of the host', ({ host }) =>
     attempt(`unix('\\0${host.abstractName}')`),
   ),

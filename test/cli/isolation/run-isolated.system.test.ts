@@ -43,11 +43,15 @@ beforeAll(async () => {
     publish: true,
   });
   let last = '';
-  await until('the policy reaches the sidecar', async () => {
-    const { out } = await stage.run(['curl', '-s', `http://${stage.upstream}/allowed`]);
-    last = out;
-    return out.includes('upstream answers');
-  }, 30_000).catch((error: Error) => {
+  await until(
+    'the policy reaches the sidecar',
+    async () => {
+      const { out } = await stage.run(['curl', '-s', `http://${stage.upstream}/allowed`]);
+      last = out;
+      return out.includes('upstream answers');
+    },
+    30_000,
+  ).catch((error: Error) => {
     throw new Error(`${error.message}: ${last}`);
   });
 });
