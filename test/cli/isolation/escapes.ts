@@ -17,6 +17,12 @@ def unix(path):
     s = socket.socket(socket.AF_UNIX); s.settimeout(3); s.connect(path); return s.recv(100)
 def sh(command):
     done = subprocess.run(command, shell=True, capture_output=True, timeout=20); return done.returncode == 0
+def inject():
+    import pty
+    pid, _ = pty.fork()
+    if pid > 0: return os.waitpid(pid, 0)[1] == 0
+    try: fcntl.ioctl(0, 0x5412, b'x'); os._exit(0)
+    except OSError: os._exit(1)
 def attempt(work):
     try:
         if work(): print('ESCAPED')
@@ -149,9 +155,7 @@ export const escapes: readonly Escape[] = [
       `any(int(line.split()[1], 16) for line in open('/proc/self/status') if line.startswith('Cap'))`,
     ),
   ),
-  row('input for the terminal of the user (TIOCSTI)', () =>
-    attempt(`__import__('pty').fork()[0] == 0 and fcntl.ioctl(0, 0x5412, b'x') is not None`),
-  ),
+  row('input for the terminal of the user (TIOCSTI)', () => attempt(`inject()`)),
   row('the shared memory of other processes', () => attempt(`len(os.listdir('/dev/shm')) > 0`)),
   row('the other terminals of the user', () =>
     attempt(`any(name.isdigit() for name in os.listdir('/dev/pts'))`),

@@ -143,6 +143,9 @@ function own(path: string): void {
   for (const entry of fs.readdirSync(path)) fs.chownSync(join(path, entry), uid, uid);
 }
 
+/** Descriptor 3 of each program, as a shell leaves descriptors open for its children. */
+const inherited = fs.openSync('/etc/passwd', 'r');
+
 function asUser(
   command: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -151,7 +154,7 @@ function asUser(
   const user = ['--reuid', String(uid), '--regid', String(uid), '--clear-groups', '--'];
   const [file = '', ...args] =
     process.getuid?.() === 0 ? ['/usr/bin/setpriv', ...user, ...command] : command;
-  return spawn(file, args, { env, cwd, stdio: ['pipe', 'pipe', 'pipe'] });
+  return spawn(file, args, { env, cwd, stdio: ['pipe', 'pipe', 'pipe', inherited] });
 }
 
 function collect(child: ChildProcess): () => string {

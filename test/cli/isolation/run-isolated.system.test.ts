@@ -110,7 +110,7 @@ describe.each(Object.entries(clients))(
 );
 
 describe('an isolated run denies', () => {
-  it.each(escapes)('$name', async ({ python }) => {
+  it.each(escapes.map((one) => [one.name, one] as const))('%s', async (_, { python }) => {
     const before = stage.host.contacts().length;
     const { out } = await stage.run(['/usr/bin/python3', '-c', python(stage, hostAddress())]);
     expect(out).not.toContain('ESCAPED');
