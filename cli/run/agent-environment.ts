@@ -63,8 +63,8 @@ export function isolatedEnvironment(
   surrounding: Readonly<Record<string, string | undefined>> = {},
 ): EnvironmentChange {
   const set = [
-    ...adding.map((name) => [name, addedCaPath] as const),
-    ...replacing.map((name) => [name, wholeCaPath] as const),
+    ...addingVariables.map((name) => [name, addedCaPath] as const),
+    ...replacingVariables.map((name) => [name, wholeCaPath] as const),
   ];
   const kept = new Set(set.map(([name]) => name));
   const unset = Object.keys(surrounding).filter(
