@@ -66,7 +66,7 @@ export function isolatedEnvironment(
     ...addingVariables.map((name) => [name, addedCaPath] as const),
     ...replacingVariables.map((name) => [name, wholeCaPath] as const),
   ];
-  const kept = new Set(set.map(([name]) => name));
+  const kept = new Set<string>(set.map(([name]) => name));
   const unset = Object.keys(surrounding).filter(
     (name) =>
       !kept.has(name) &&
