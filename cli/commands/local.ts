@@ -35,7 +35,9 @@ export function declareRun(program: Command): void {
     .description(
       "Sets the variables that send HTTP and MCP clients through the sidecar, and runs a command with them. Exits with the command's exit code.",
     )
-    .usage('[--isolated] -- COMMAND [ARGS...]\n       sallyport run --print')
+    .usage(
+      '-- COMMAND [ARGS...]\n       sallyport run --isolated -- COMMAND [ARGS...]\n       sallyport run --print',
+    )
     .argument('[command...]', 'command with its arguments')
     .option(
       '--isolated',
