@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../shared/base/clock.ts';
 import { describeFileError } from '../shared/base/file-error.ts';
 import type { Log } from '../shared/base/log.ts';
 import { programLog } from '../shared/base/program-log.ts';
+import { runMain } from '../shared/base/run-main.ts';
 import { SettingsError } from '../shared/base/settings.ts';
 import { expiryMs } from './certificates/material.ts';
 import { Rotation } from './certificates/rotation.ts';
@@ -111,4 +112,4 @@ export function run(): Promise<void> {
   });
 }
 
-if (import.meta.main) await run();
+if (import.meta.main) runMain(run);

@@ -6,6 +6,7 @@ import {
   absentPackages,
   type BundledProgram,
   copiedPackages,
+  nativePackages,
   programs,
   queryCompiler,
   replacedModules,
@@ -22,24 +23,35 @@ export interface BundledPackage {
   readonly license: string;
 }
 
+interface BundleOptions {
+  readonly architecture: keyof typeof nativePackages;
+  /** The folder whose `node_modules` has the native packages of the architecture. */
+  readonly nativeFrom: string;
+}
+
 /** Bundles all programs into a folder, which is replaced. Returns the packages in it. */
-export async function bundle(folder: string): Promise<readonly BundledPackage[]> {
+export async function bundle(
+  folder: string,
+  { architecture, nativeFrom }: BundleOptions,
+): Promise<readonly BundledPackage[]> {
   rmSync(folder, { recursive: true, force: true });
   const modules = new Set<string>();
   for (const program of programs) {
     for (const id of await bundleProgram(program, folder)) modules.add(id);
     writeFileSync(join(folder, `${program.name}.cjs`), startFile(program));
   }
-  for (const path of globSync(sourceFiles, { cwd: root })) copy(path, join(folder, 'files', path));
-  for (const [name, files] of Object.entries(copiedPackages)) {
-    for (const file of files)
-      copy(`node_modules/${name}/${file}`, join(folder, 'node_modules', name, file));
-    modules.add(join(root, 'node_modules', name, 'package.json'));
+  for (const path of globSync(sourceFiles, { cwd: root })) {
+    copy(join(root, path), join(folder, 'files', path));
   }
+  const copies = [
+    ...copyPackages(copiedPackages, root, folder),
+    ...copyPackages(nativePackages[architecture], nativeFrom, folder),
+  ];
+  for (const id of copies) modules.add(id);
   const { wasm } = (await import(queryCompiler)) as { readonly wasm: string };
   mkdirSync(join(folder, 'files/scripts/bundle'), { recursive: true });
   writeFileSync(join(folder, 'files/scripts/bundle/query-compiler.wasm'), wasm, 'base64');
-  copy('scripts/bundle/load.cjs', join(folder, 'load.cjs'));
+  copy(join(import.meta.dirname, 'load.cjs'), join(folder, 'load.cjs'));
   const folders = [...new Set([...modules].flatMap(packageFolder))].sort();
   const packages = folders.map(readPackage);
   writeFileSync(join(folder, 'packages.json'), `${JSON.stringify(packages, undefined, 2)}\n`);
@@ -53,7 +65,20 @@ function startFile({ name, v8Flags = [] }: BundledProgram): string {
 
 function copy(from: string, to: string): void {
   mkdirSync(dirname(to), { recursive: true });
-  cpSync(join(root, from), to);
+  cpSync(from, to);
+}
+
+/** Copies files of packages from one `node_modules` to another; returns a path in each package. */
+function copyPackages(
+  packages: Readonly<Record<string, readonly string[]>>,
+  from: string,
+  to: string,
+): string[] {
+  return Object.entries(packages).map(([name, files]) => {
+    const path = join('node_modules', name);
+    for (const file of files) copy(join(from, path, file), join(to, path, file));
+    return join(from, path, 'package.json');
+  });
 }
 
 /** Returns the paths of the modules whose code the bundle contains. */
@@ -155,7 +180,8 @@ export function compile({ folder, node, root = '/' }: Compilation): void {
 
 if (import.meta.main) {
   const folder = join(root, 'dist/bundle');
-  const packages = await bundle(folder);
+  const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+  const packages = await bundle(folder, { architecture, nativeFrom: root });
   compile({ folder, node: process.execPath });
   console.log(
     `Bundled ${programs.length} programs and ${packages.length} packages in ${relative('', folder)}/.`,

@@ -19,6 +19,7 @@ export const programs: readonly BundledProgram[] = [
     nodeFlag: '--max-semi-space-size=16',
     v8Flags: ['--heap-growing-percent=100'],
   },
+  { name: 'injector', entry: 'injector/main.ts' },
   { name: 'sallyport', entry: 'cli/main.ts' },
 ];
 
@@ -54,6 +55,15 @@ export const copiedPackages: Readonly<Record<string, readonly string[]>> = {
     'swagger-ui.css',
     'favicon-32x32.png',
   ],
+  koffi: ['package.json', 'LICENSE.txt', 'index.cjs', 'src/koffi/index.cjs', 'src/koffi/src/static.cjs'],
+};
+
+/** Packages of native modules, which `copiedPackages` load, and the files to copy of them. */
+export const nativePackages: Readonly<
+  Record<'amd64' | 'arm64', Readonly<Record<string, readonly string[]>>>
+> = {
+  amd64: { '@koromix/koffi-linux-x64': ['package.json', 'index.js', 'linux_x64/koffi.node'] },
+  arm64: { '@koromix/koffi-linux-arm64': ['package.json', 'index.js', 'linux_arm64/koffi.node'] },
 };
 
 /** Optional imports of packages that the image does not have. */

