@@ -178,11 +178,17 @@ export function compile({ folder, node, root = '/' }: Compilation): void {
   }
 }
 
-if (import.meta.main) {
-  const folder = join(root, 'dist/bundle');
+/** Bundles and compiles all programs for this machine. Returns the packages in the bundle. */
+export async function bundleForThisMachine(folder: string): Promise<readonly BundledPackage[]> {
   const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
   const packages = await bundle(folder, { architecture, nativeFrom: root });
   compile({ folder, node: process.execPath });
+  return packages;
+}
+
+if (import.meta.main) {
+  const folder = join(root, 'dist/bundle');
+  const packages = await bundleForThisMachine(folder);
   console.log(
     `Bundled ${programs.length} programs and ${packages.length} packages in ${relative('', folder)}/.`,
   );

@@ -55,7 +55,13 @@ export const copiedPackages: Readonly<Record<string, readonly string[]>> = {
     'swagger-ui.css',
     'favicon-32x32.png',
   ],
-  koffi: ['package.json', 'LICENSE.txt', 'index.cjs', 'src/koffi/index.cjs', 'src/koffi/src/static.cjs'],
+  koffi: [
+    'package.json',
+    'LICENSE.txt',
+    'index.cjs',
+    'src/koffi/index.cjs',
+    'src/koffi/src/static.cjs',
+  ],
 };
 
 /** Packages of native modules, which `copiedPackages` load, and the files to copy of them. */
