@@ -27,11 +27,11 @@ export const admissionErrorKinds = {
   ),
   'admission.host_namespace': refusal(
     403,
-    'hostNetwork, hostPID and hostIPC lead around the sidecar: remove them.',
+    'hostNetwork, hostPID and hostIPC let the pod bypass the sidecar: remove them.',
   ),
   'admission.shared_processes': refusal(
     403,
-    'With shareProcessNamespace the containers reach the processes of the sidecar: remove it.',
+    'shareProcessNamespace lets the containers reach the processes of the sidecar: remove shareProcessNamespace.',
   ),
   'admission.windows': refusal(403, 'Sidecars need Linux: create the pod in another namespace.'),
   'admission.static_pod': refusal(
@@ -44,7 +44,7 @@ export const admissionErrorKinds = {
   ),
   'admission.volume_type': refusal(
     403,
-    'A volume has a type that may lead around the sidecar: use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret.',
+    'A volume has a type that may let the pod bypass the sidecar: use only configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret.',
   ),
   'admission.sidecar_token': refusal(
     403,
@@ -76,7 +76,7 @@ export const admissionErrorKinds = {
   ),
   'admission.capabilities': refusal(
     403,
-    'A container has capabilities that may lead around the sidecar: set securityContext.capabilities.drop to ["ALL"], and add none but CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, NET_BIND_SERVICE and SYS_CHROOT.',
+    'A container has capabilities that may let it bypass the sidecar: set securityContext.capabilities.drop to ["ALL"], and add none but CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, NET_BIND_SERVICE and SYS_CHROOT.',
   ),
   'admission.proc_mount': refusal(403, 'procMount must be "Default": correct or remove it.'),
   'admission.unconfined': refusal(
@@ -89,7 +89,7 @@ export const admissionErrorKinds = {
   ),
   'admission.probe_host': refusal(
     403,
-    'A probe or a lifecycle hook names a host, so that the node connects to it: remove the host.',
+    'A probe or a lifecycle hook names a host, which makes the node connect to it: remove the host.',
   ),
   'admission.sidecar_processes': refusal(
     403,

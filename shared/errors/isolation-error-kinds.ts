@@ -35,7 +35,7 @@ export const isolationErrorKinds = {
       'Allow them as root: add an AppArmor profile with `userns,` for /usr/bin/unshare, or run `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.',
   },
   'run.isolation_seccomp': {
-    text: 'A seccomp filter, as in most containers, forbids namespaces.',
+    text: 'A seccomp filter, as in most containers, forbids creating namespaces.',
     nextStep:
       'Run the command outside of the container, or put the sidecar next to the container and use `sallyport network apply`.',
   },

@@ -124,7 +124,7 @@ const manipulations: readonly ChangeCase[] = [
     'a variable that loads code into the sidecar',
     withInit(1, (one) => ({
       ...one,
-      env: [...(one.env ?? []), { name: 'NODE_OPTIONS', value: '--require /work/x.js' }],
+      env: [...(one.env ?? []), { name: 'NODE_OPTIONS', value: '--require /app/x.js' }],
     })),
     ['admission.not_injected'],
   ),
