@@ -32,8 +32,10 @@ const needed: readonly (readonly [method: string, path: RegExp, permission: Perm
   ['POST', /^\/v1\/agents\/(issue-passport|renew|refresh-passport)$/, 'passport.issue'],
   ['POST', /^\/v1\/agents\/validate$/, 'passport.verify'],
   ['POST', /^\/v1\/agents\/service-accounts$/, 'key.write'],
-  // An enrolment token gives access to the secrets that the agent's capabilities cover.
+  // Enrolment tokens and rules give access to the secrets that the agent's capabilities cover.
   ['POST', /^\/v1\/sidecars\/tokens$/, 'sidecar.enrol'],
+  ['PUT', /^\/v1\/sidecars\/enrolment-rules\/\{name\}$/, 'sidecar.enrol'],
+  ['DELETE', /^\/v1\/sidecars\/enrolment-rules\/\{name\}$/, 'sidecar.enrol'],
   ['DELETE', /^\/v1\/sidecars\/\{id\}$/, 'agent.write'],
   ['POST', /^\/v1\/evidence\/events$/, 'evidence.write'],
   ['GET', /^\/v1\/(evidence|audit)\/export$/, 'evidence.export'],
