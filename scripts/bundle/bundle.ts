@@ -1,5 +1,13 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { type OutputChunk, rolldown } from 'rolldown';
 import {
@@ -29,10 +37,15 @@ interface BundleOptions {
   readonly nativeFrom: string;
 }
 
+const ofThisMachine: BundleOptions = {
+  architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
+  nativeFrom: root,
+};
+
 /** Bundles all programs into a folder, which is replaced. Returns the packages in it. */
 export async function bundle(
   folder: string,
-  { architecture, nativeFrom }: BundleOptions,
+  { architecture, nativeFrom }: BundleOptions = ofThisMachine,
 ): Promise<readonly BundledPackage[]> {
   rmSync(folder, { recursive: true, force: true });
   const modules = new Set<string>();
@@ -66,6 +79,8 @@ function startFile({ name, v8Flags = [] }: BundledProgram): string {
 function copy(from: string, to: string): void {
   mkdirSync(dirname(to), { recursive: true });
   cpSync(from, to);
+  // Packages may mark files as executable that are no programs.
+  chmodSync(to, 0o644);
 }
 
 /** Copies files of packages from one `node_modules` to another; returns a path in each package. */
@@ -178,17 +193,10 @@ export function compile({ folder, node, root = '/' }: Compilation): void {
   }
 }
 
-/** Bundles and compiles all programs for this machine. Returns the packages in the bundle. */
-export async function bundleForThisMachine(folder: string): Promise<readonly BundledPackage[]> {
-  const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
-  const packages = await bundle(folder, { architecture, nativeFrom: root });
-  compile({ folder, node: process.execPath });
-  return packages;
-}
-
 if (import.meta.main) {
   const folder = join(root, 'dist/bundle');
-  const packages = await bundleForThisMachine(folder);
+  const packages = await bundle(folder);
+  compile({ folder, node: process.execPath });
   console.log(
     `Bundled ${programs.length} programs and ${packages.length} packages in ${relative('', folder)}/.`,
   );

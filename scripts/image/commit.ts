@@ -39,7 +39,8 @@ export function commitImage(
     }).trim();
   const labels = Object.entries({
     title: 'sallyport',
-    description: 'Agent action authorization gateway: control plane, sidecar and command line',
+    description:
+      'Agent action authorization gateway: control plane, sidecar, injector and command line',
     version,
     licenses: 'Apache-2.0',
     ...(revision === undefined ? {} : { revision }),

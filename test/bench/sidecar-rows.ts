@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { bundleForThisMachine } from '../../scripts/bundle/bundle.ts';
+import { bundle, compile } from '../../scripts/bundle/bundle.ts';
 import { fromBundle, fromSources, type Launch } from '../support/system/control-plane.ts';
 import type { Separate } from '../support/system/separate.ts';
 import { cores, pin, startBaseline } from './baseline.ts';
@@ -128,7 +128,8 @@ const starts = 5;
 export async function bundledRows({ separate }: Pick<Rig, 'separate'>): Promise<BenchRow[]> {
   const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-bundle-'));
   try {
-    await bundleForThisMachine(folder);
+    await bundle(folder);
+    compile({ folder, node: process.execPath });
     const [sources, bundled]: [Started[], Started[]] = [[], []];
     for (let round = 0; round < starts; round += 1) {
       sources.push(await restarted(separate));
