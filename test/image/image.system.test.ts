@@ -11,6 +11,11 @@ const bytesMax = 150 * 1024 ** 2;
 /** `e_machine` of ELF. */
 const machines = { amd64: 62, arm64: 183 } as const;
 
+const nativePackage = {
+  amd64: '@koromix/koffi-linux-x64',
+  arm64: '@koromix/koffi-linux-arm64',
+} as const;
+
 let images: readonly BuiltImage[];
 beforeAll(async () => {
   images = await buildImage(join(folder, 'first'), 'amd64,arm64');
@@ -47,8 +52,9 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
     const binaries = find('-type', 'f', '-size', '+0').filter(
       (path) => elfMachine(path) !== undefined,
     );
-    expect(binaries.some((path) => path.endsWith('/usr/local/bin/node'))).toBe(true);
-    expect(binaries.some((path) => path.endsWith('/usr/sbin/nft'))).toBe(true);
+    for (const name of ['/usr/local/bin/node', '/usr/sbin/nft', '/koffi.node']) {
+      expect(binaries.filter((path) => path.endsWith(name))).toHaveLength(1);
+    }
     expect(binaries.filter((path) => elfMachine(path) !== machines[architecture])).toEqual([]);
   });
 
@@ -100,7 +106,14 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
       version: string;
     }[];
     expect(bundled.map(({ name }) => name)).toEqual(
-      expect.arrayContaining(['express', 'undici', 'zod', 'swagger-ui-dist']),
+      expect.arrayContaining([
+        'express',
+        'undici',
+        'zod',
+        'swagger-ui-dist',
+        'koffi',
+        nativePackage[architecture],
+      ]),
     );
     for (const { name, version } of bundled) {
       expect(purls).toContain(`pkg:npm/${name.replace('@', '%40')}@${version}`);

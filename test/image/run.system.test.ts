@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { programs } from '../../scripts/bundle/programs.ts';
 import { type BuiltImage, buildImage, unpackImage } from '../support/image/built-image.ts';
 import { type ContainerOptions, startContainer } from '../support/image/container.ts';
+import { type Pod, type PodPrograms, startPod } from '../support/pod/pod.ts';
 import { findProgram } from '../support/programs/programs.ts';
 import type { Launch } from '../support/system/control-plane.ts';
 import { type DemoStage, startDemoStage } from '../support/system/demo-stage.ts';
@@ -50,6 +51,32 @@ const fromImage: Launch = (
   });
 };
 
+/** The programs of a pod as containers in its network namespace, with the rights that the chart gives. */
+const podFromImage = (): PodPrograms => ({
+  async network(namespace, command, uid) {
+    const { code, output } = await runToEnd(['sallyport', 'network', command], {
+      uid,
+      capabilities: uid === 0 ? ['CAP_NET_ADMIN'] : [],
+      network: `/run/netns/${namespace}`,
+    });
+    return { code: code ?? -1, output };
+  },
+  startSidecar({ namespace, uid, dataDir, hostsFile, env }) {
+    const { NODE_EXTRA_CA_CERTS: caPath = '', ...others } = env;
+    return container({
+      args: ['sidecar'],
+      uid,
+      env: { ...others, NODE_EXTRA_CA_CERTS: '/etc/extra-ca.pem' },
+      volumes: {
+        '/var/lib/sallyport': dataDir,
+        '/etc/extra-ca.pem': caPath,
+        '/etc/hosts': hostsFile,
+      },
+      network: `/run/netns/${namespace}`,
+    });
+  },
+});
+
 describe('containers of the image, read-only and without capabilities', () => {
   it('print the help of the command line', async () => {
     const { code, output } = await runToEnd(['sallyport', '--help']);
@@ -79,6 +106,12 @@ describe('containers of the image, read-only and without capabilities', () => {
   it('refuse to start a sidecar without Redis', async () => {
     const { code, output } = await runToEnd(['sidecar'], { uid: sidecarUid });
     expect(output).toContain('sallyport: REDIS_URL is missing');
+    expect(code).toBe(1);
+  });
+
+  it('refuse to start an injector outside of a cluster', async () => {
+    const { code, output } = await runToEnd(['injector']);
+    expect(output).toContain('sallyport: SALLYPORT_INJECTION_FILE: is missing; the chart sets it');
     expect(code).toBe(1);
   });
 
@@ -130,8 +163,37 @@ describe('control plane and sidecar from the image, on real Postgres and Redis',
   });
 });
 
+describe('a pod of containers of the image, whose connections are redirected', () => {
+  let pod: Pod;
+  beforeAll(async () => {
+    pod = await startPod(podFromImage);
+  }, 120_000);
+  afterAll(() => pod?.close());
+
+  it('has the rules that an init container as root with NET_ADMIN only applied', async () => {
+    const { code, output } = await pod.check();
+    expect(output).toContain('The rules are active and complete (nftables).');
+    expect(code).toBe(0);
+  });
+
+  it('is valid for a user without capabilities', async () => {
+    const { code, output } = await pod.validate();
+    expect(output).toContain('connections and DNS queries reach the sidecar of user 1337');
+    expect(code).toBe(0);
+  });
+
+  it('has a sidecar without capabilities that answers a redirected connection', async () => {
+    expect(pod.sidecar.output()).toContain('the sidecar accepts redirected connections');
+    const curl = ['curl', '-sS', '--max-time', '60', '--cacert', pod.sidecar.caPath];
+    for (const scheme of ['https', 'http']) {
+      const { output } = await pod.agent([...curl, `${scheme}://unbound.example/`]);
+      expect(output).toContain('"decision":"deny"');
+    }
+  });
+});
+
 describe('an init container of the image, not root, with NET_ADMIN only', () => {
-  const options = { uid: 65534, capabilities: ['CAP_NET_ADMIN'], hasOwnNetwork: true };
+  const options = { uid: 65534, capabilities: ['CAP_NET_ADMIN'], network: 'own' };
 
   it('loads and lists rules with nft', async () => {
     const rules =

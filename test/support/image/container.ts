@@ -19,8 +19,8 @@ export interface ContainerOptions {
   readonly capabilities?: readonly string[];
   /** Folders and files of this machine: path in the container → path here. */
   readonly volumes?: Readonly<Record<string, string>>;
-  /** Gives the container a network of its own; default: this machine's. */
-  readonly hasOwnNetwork?: boolean;
+  /** The path of a network namespace, or `own` for a new one; default: this machine's. */
+  readonly network?: string;
 }
 
 /**
@@ -63,17 +63,11 @@ export function startContainer(options: ContainerOptions): Program {
 }
 
 function specOf(options: ContainerOptions): object {
-  const {
-    image,
-    root,
-    args,
-    env = {},
-    volumes = {},
-    capabilities = [],
-    hasOwnNetwork = false,
-  } = options;
+  const { image, root, args, env = {}, volumes = {}, capabilities = [], network } = options;
   const uid = options.uid ?? Number(image.config.User.split(':')[0]);
-  const namespaces = ['pid', 'ipc', 'uts', 'mount', ...(hasOwnNetwork ? ['network'] : [])];
+  const namespaces: object[] = ['pid', 'ipc', 'uts', 'mount'].map((type) => ({ type }));
+  if (network === 'own') namespaces.push({ type: 'network' });
+  else if (network !== undefined) namespaces.push({ type: 'network', path: network });
   // Runtimes provide the host's names as well.
   const binds = { '/etc/hosts': '/etc/hosts', '/etc/resolv.conf': '/etc/resolv.conf', ...volumes };
   const mounts = Object.entries(binds).map(([destination, source]) => ({
@@ -99,6 +93,6 @@ function specOf(options: ContainerOptions): object {
       { destination: '/dev', type: 'tmpfs', source: 'tmpfs', options: ['nosuid', 'mode=755'] },
       ...mounts,
     ],
-    linux: { namespaces: namespaces.map((type) => ({ type })) },
+    linux: { namespaces },
   };
 }

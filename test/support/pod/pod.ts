@@ -6,7 +6,15 @@ import { startPostgres } from '../programs/postgres.ts';
 import { startRedis } from '../programs/redis.ts';
 import { type ControlPlane, startControlPlane } from '../system/control-plane.ts';
 import { type Arrived, startOutside } from './outside.ts';
-import { asUser, node, type PodSidecar, startPodSidecar, withCode } from './pod-sidecar.ts';
+import {
+  asUser,
+  node,
+  type PodSidecar,
+  type StartSidecar,
+  sidecarFromSources,
+  startPodSidecar,
+  withCode,
+} from './pod-sidecar.ts';
 
 const agentUid = 10_001;
 const [apiPort, redisPort] = [8080, 6379];
@@ -17,6 +25,13 @@ export const hosts = {
   'other.example': '93.184.215.15',
   'mail.example': '93.184.215.16',
 } as const;
+
+/** How the programs of a pod are started. */
+export interface PodPrograms {
+  /** Runs `sallyport network …` in a network namespace: user 0 may change rules, others nothing. */
+  network(namespace: string, command: string, uid: number): Promise<Finished>;
+  readonly startSidecar: StartSidecar;
+}
 
 /** A sidecar in the network namespace of a pod, with redirect rules, and real parts outside. */
 export interface Pod {
@@ -29,23 +44,42 @@ export interface Pod {
   agent(command: readonly string[], env?: Readonly<Record<string, string>>): Promise<Finished>;
   /** Runs `sallyport network validate` as the agent. */
   validate(): Promise<Finished>;
+  /** Runs `sallyport network check`. */
+  check(): Promise<Finished>;
   close(): Promise<void>;
 }
 
-export async function startPod(): Promise<Pod> {
+/** Starts a pod, by default with programs from the sources. */
+export async function startPod(programs = fromSources): Promise<Pod> {
   const stops: (() => unknown)[] = [];
   const close = async () => {
     for (const stop of stops.splice(0).reverse()) await stop();
   };
   try {
-    return { ...(await openPod((stop) => stops.push(stop))), close };
+    return { ...(await openPod(programs, (stop) => stops.push(stop))), close };
   } catch (thrown) {
     await close();
     throw thrown;
   }
 }
 
-async function openPod(atEnd: (stop: () => unknown) => void): Promise<Omit<Pod, 'close'>> {
+/** Programs from the sources, which are mounted in the pod's folder. */
+function fromSources(folder: string): PodPrograms {
+  const code = join(folder, 'code');
+  fs.mkdirSync(code);
+  return {
+    network(namespace, command, uid) {
+      const user = uid === 0 ? [] : asUser(uid);
+      return runIn(namespace, withCode(code, [...user, node, 'cli/main.ts', 'network', command]));
+    },
+    startSidecar: sidecarFromSources(code),
+  };
+}
+
+async function openPod(
+  programs: (folder: string) => PodPrograms,
+  atEnd: (stop: () => unknown) => void,
+): Promise<Omit<Pod, 'close'>> {
   const folder = fs.mkdtempSync(join(tmpdir(), 'pod-'));
   fs.chmodSync(folder, 0o755);
   atEnd(() => fs.rmSync(folder, { recursive: true, force: true }));
@@ -62,11 +96,8 @@ async function openPod(atEnd: (stop: () => unknown) => void): Promise<Omit<Pod, 
   const ports = { [apiPort]: controlPlane.origin, [redisPort]: redis.url };
   const outside = await startOutside(namespaces, folder, ports);
   atEnd(() => outside.close());
-  const code = join(folder, 'code');
-  fs.mkdirSync(code);
-  const network = (command: string, user: readonly string[] = []) =>
-    runIn(namespaces.pod, withCode(code, [...user, node, 'cli/main.ts', 'network', command]));
-  const applied = await network('apply');
+  const { network, startSidecar: start } = programs(folder);
+  const applied = await network(namespaces.pod, 'apply', 0);
   if (applied.code !== 0) throw new Error(applied.output);
   const env = {
     NODE_EXTRA_CA_CERTS: outside.ca,
@@ -75,12 +106,13 @@ async function openPod(atEnd: (stop: () => unknown) => void): Promise<Omit<Pod, 
     SALLYPORT_ENROLMENT_TOKEN: await controlPlane.enrolmentToken(),
     SALLYPORT_TRANSPARENT_PORT: '15001',
   };
-  const sidecar = await startPodSidecar({ namespace: namespaces.pod, folder, code, hosts, env });
+  const sidecar = await startPodSidecar({ namespace: namespaces.pod, folder, hosts, env, start });
   atEnd(() => sidecar.kill());
   const agent: Pod['agent'] = (command, variables = {}) => {
     const set = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
     return runIn(namespaces.pod, [...asUser(agentUid), 'env', ...set, ...command]);
   };
-  const validate = () => network('validate', asUser(agentUid));
-  return { controlPlane, sidecar, arrived: outside.arrived, folder, agent, validate };
+  const validate = () => network(namespaces.pod, 'validate', agentUid);
+  const check = () => network(namespaces.pod, 'check', 0);
+  return { controlPlane, sidecar, arrived: outside.arrived, folder, agent, validate, check };
 }
