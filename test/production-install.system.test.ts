@@ -62,7 +62,7 @@ describe('an installation without development dependencies', () => {
   });
 
   it('contains every package that the programs import', () => {
-    const folders = ['cli', 'control-plane', 'proxy', 'shared'];
+    const folders = ['cli', 'control-plane', 'injector', 'proxy', 'shared'];
     const imported = folders.flatMap(sources).flatMap((file) =>
       importsOf(fs.readFileSync(join(root, file), 'utf8'))
         .filter((name) => !name.startsWith('.') && !isBuiltin(name))
