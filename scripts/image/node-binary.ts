@@ -26,6 +26,8 @@ const pins: Readonly<Record<Architecture, NpmPackage>> = {
 
 export interface NodeBinary {
   readonly version: string;
+  /** A temporary folder, which the caller removes. */
+  readonly folder: string;
   readonly binary: string;
   readonly license: string;
 }
@@ -46,6 +48,7 @@ export function nodeBinary(architecture: Architecture, cache: string): NodeBinar
   execFileSync('tar', ['--extract', '--gzip', '--file', archive, '--directory', folder, ...files]);
   return {
     version,
+    folder,
     binary: join(folder, 'package/bin/node'),
     license: join(folder, 'package/LICENSE'),
   };

@@ -11,7 +11,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { bundle, compile } from '../bundle/bundle.ts';
 import { programs } from '../bundle/programs.ts';
 import { dataDirectory } from './commit.ts';
@@ -70,7 +70,7 @@ export async function makeRoot(root: string, options: RootOptions): Promise<void
     `${JSON.stringify(billOfMaterials(contents), undefined, 2)}\n`,
   );
   setModes(root);
-  rmSync(dirname(node.binary), { recursive: true });
+  rmSync(node.folder, { recursive: true });
 }
 
 /** One file of all roots, as `update-ca-certificates` would write it. */
