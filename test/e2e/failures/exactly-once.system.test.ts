@@ -8,7 +8,11 @@ import { freeze, leaseOnTheBus } from './exactly-once-stage.ts';
 const times = 200;
 let world: TwoOfEach;
 beforeAll(async () => {
-  world = await startTwoOfEach({ SALLYPORT_HOLD_MS: '6000' });
+  world = await startTwoOfEach({
+    SALLYPORT_HOLD_MS: '6000',
+    SALLYPORT_DENIALS_PER_SECOND: '1000000',
+    SALLYPORT_DENIALS_BURST: '1000000',
+  });
 }, 120_000);
 afterAll(() => world?.close());
 
