@@ -16,7 +16,7 @@ const exoticName = (at: number) => `Ǆ${at.toString(36)}ﬃ`;
 const object = (count: number, name: (at: number) => string) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [name(at), 1]));
 
-/** Globs at the limits of the API, with the highest cost of comparison. */
+/** Returns globs at the limits of the API, which are the most expensive to compare. */
 const hostileGlobs = (end: string) =>
   Array.from({ length: 1_000 }, (_, at) => `${'*a'.repeat(120)}${end}${at}*a`);
 

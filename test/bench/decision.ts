@@ -271,7 +271,7 @@ function toolName(index: number): string {
   return `mcp.server${index % 5}.tool${index % tools}`;
 }
 
-/** Returns calls that differ in every value that does not affect the decision. */
+/** Returns contexts of calls that all get the same decision but differ in every other value. */
 function contextsOf(rules: number): readonly PolicyContext[] {
   return Array.from({ length: 64 }, (_, index) => ({
     tenant: { id: 't-1', name: 'Bench' },

@@ -23,7 +23,8 @@ interface Followed {
 }
 
 /**
- * Measures two hundred followers of one ledger, into which two thousand events a second are sealed.
+ * Measures how fast 200 followers of one ledger receive its events while 2,000 events a second are
+ * sealed.
  */
 export async function benchFanOut(): Promise<BenchRow[]> {
   const server = await startPostgres();

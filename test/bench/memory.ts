@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Resident memory of a process in MB (proc(5)): current, peak, and the current part that it does
- * not share with other processes of the same program.
+ * Returns the resident memory of a process in MB (proc(5)): current, peak, and the current part
+ * that it does not share with other processes of the same program.
  */
 export function residentMb(pid: number): {
   readonly now: number;

@@ -57,7 +57,8 @@ async function fromBaseline(
   return { name, pid, port: ready.port, carries, stop: kill };
 }
 
-// Programs for comparison are not dependencies: they are downloaded when they are to be measured.
+// The other proxies are not dependencies of this repository: they are downloaded before they are
+// measured.
 const cache = resolve(import.meta.dirname, '../../node_modules/.cache');
 
 function mockttpModule(): string {
@@ -144,8 +145,8 @@ async function startSquid(folder: string): Promise<Peer> {
       '',
     ].join('\n'),
   );
-  // When Squid is started as root, it switches to a user of its own, who must be able to read these
-  // files.
+  // When Squid is started as root, it switches to the user `proxy`, which must be able to read
+  // these files.
   if (userInfo().uid === 0) execFileSync('chown', ['-R', 'proxy', home]);
   fs.chmodSync(folder, 0o755);
   const child = await startCommand(squid, port, ['-N', '-f', config]);

@@ -10,7 +10,10 @@ import { type Peer, startPeers } from './peers.ts';
 import { type BenchRow, summarise } from './row.ts';
 import { intercepted, plainHttp, type Workload } from './workload.ts';
 
-/** The upstream of the load: its ports, and the authority of its certificates in PEM format. */
+/**
+ * The upstream to which the load is sent: its ports, and the authority of its certificates in PEM
+ * format.
+ */
 export interface BenchUpstream {
   readonly http: number;
   readonly https: number;
@@ -29,7 +32,7 @@ export interface BenchSidecar {
 }
 
 interface ProxyBenchOptions {
-  /** Starts the product; default: ingress and forwarder only. */
+  /** Starts the product; by default, only its ingress and forwarder. */
   readonly startOurs?: (upstream: BenchUpstream) => Promise<BenchSidecar>;
   readonly name?: string;
   readonly rounds?: number;

@@ -143,8 +143,8 @@ class RawRows {
 }
 
 /**
- * Copies the heads of all chains to a flat map, so that looking one up costs the same while the
- * ledger grows.
+ * Copies the heads of all chains to a flat map, so that the cost of a lookup does not grow with the
+ * ledger.
  */
 function chainsAfter(
   state: LedgerState,

@@ -13,7 +13,9 @@ import { type ProxyPair, rowOf } from './proxy.ts';
 import type { BenchRow } from './row.ts';
 import { plainHttp } from './workload.ts';
 
-/** Called with each measurement of a suite, to count the calls that it made through the sidecar. */
+/**
+ * Called after each measurement of a suite, to count the calls that were made through the sidecar.
+ */
 type Told = (measured: Pick<Measured, 'answers' | 'perSecond'>) => Promise<void>;
 
 interface Rig extends ProxyPair {
@@ -96,7 +98,10 @@ async function issue({ api, agentId }: Separate, count: number): Promise<string[
 
 const idleMs = 2_000;
 
-/** A newly started process: time until it serves, and its memory when idle and under load. */
+/**
+ * Measures a newly started sidecar: the time until it serves, and its memory when idle and under
+ * load.
+ */
 export async function startRows({ separate, upstream, told }: Rig): Promise<BenchRow[]> {
   const started = await restarted(separate);
   const bareStartedAt = performance.now();
@@ -124,7 +129,7 @@ export async function startRows({ separate, upstream, told }: Rig): Promise<Benc
 
 const starts = 5;
 
-/** The sidecar of the container image compared with the sidecar from its sources. */
+/** Compares the sidecar of the container image with the sidecar that runs from its sources. */
 export async function bundledRows({ separate }: Pick<Rig, 'separate'>): Promise<BenchRow[]> {
   const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-bundle-'));
   try {
@@ -160,7 +165,7 @@ interface Started {
   readonly idle: ReturnType<typeof residentMb>;
 }
 
-/** Restarts the sidecar, and measures it until it is idle. */
+/** Restarts the sidecar. Measures the time until it is ready, and its memory when it is idle. */
 async function restarted(separate: Separate, launch: Launch = fromSources): Promise<Started> {
   await separate.sidecar.stop();
   const startedAt = performance.now();

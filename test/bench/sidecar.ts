@@ -163,7 +163,10 @@ async function bind({ api, proxyUrl }: Separate, { http, https }: BenchUpstream)
   await agent.close();
 }
 
-/** Waits until the sidecar's whole spool is in the ledger. Returns records per second. */
+/**
+ * Waits until the sidecar's whole spool is in the ledger. Returns the records that were sealed per
+ * second.
+ */
 async function drained(ledger: pg.Client, { adminUrl }: Separate): Promise<number> {
   const before = await sealedRecords(ledger);
   const startedAt = performance.now();

@@ -17,8 +17,8 @@ const warmUps = 5;
 
 /**
  * Measures the time from the commit of a change until 50 replicas enforce it. Compares it with the
- * time that Redis needs to reach as many subscribers. Each replica has its own Redis connection,
- * but all run in one process, which makes them slower.
+ * time that Redis needs to deliver a message to 50 subscribers. Each replica has its own Redis
+ * connection, but all run in one process, which makes them slower.
  */
 export async function benchSync(): Promise<BenchRow[]> {
   const postgres = await startPostgres({ durable: true });

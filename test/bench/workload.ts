@@ -3,7 +3,9 @@ export interface Workload {
   readonly name: string;
   /** True for TLS that the proxy intercepts. */
   readonly secure: boolean;
-  /** The path through the sidecar; the upstream counts the requests that it receives. */
+  /**
+   * The path of the request through the sidecar. The upstream counts the requests for each path.
+   */
   readonly path: string;
   /** The path of the same request through the other proxies. */
   readonly barePath: string;

@@ -7,7 +7,8 @@ import { createGuard } from '../../../shared/upstream/address-guard.ts';
 import { outboundHeaders } from '../../../shared/upstream/headers.ts';
 
 // Sallyport's own ingress and forwarder without a decision between them. BENCH_DATA is the folder
-// of the local authority, BENCH_CA the authority that is trusted for upstreams. Prints its port.
+// with the sidecar's certificate authority; BENCH_CA is the authority that upstream certificates
+// are verified against. Prints its port.
 const { BENCH_DATA: dataDir = '', BENCH_CA: ca = '' } = process.env;
 const guard = createGuard({ allowPrivate: ['127.0.0.0/8'] });
 const forward = createForward({ guard, ca: [ca] });

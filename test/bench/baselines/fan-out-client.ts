@@ -1,5 +1,5 @@
-// Follows one ledger on many connections; prints when all of them are open, and the delay of each
-// event.
+// Follows one ledger on many connections. Prints one line when all of them are open, and another
+// with the delays of the events.
 import { get } from 'node:http';
 
 interface Work {

@@ -3,7 +3,7 @@ import type { PreparedRow } from '../../../control-plane/ledger/sealing/prepare-
 import { insertRows } from '../../support/ledger/insert-rows.ts';
 
 // A lower bound for storing evidence: inserts the same rows, prepared before the measurement, as
-// multi-row VALUES in statements that commit themselves. No chain, no head, no signature.
+// multi-row VALUES. Each statement is a transaction of its own. No chain, no head, no signature.
 
 /**
  * `all`: a table with all indexes of the ledger's table. `key`: the same columns with only the
