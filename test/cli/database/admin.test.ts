@@ -10,7 +10,7 @@ const masterKey = randomBytes(32);
 let made: Awaited<ReturnType<typeof admin>>;
 beforeAll(async () => {
   database = await freshDatabase();
-  // The first command on this database. It creates the keys that later commands use.
+  // This is the first command on this database. It creates the keys that later commands use.
   made = await admin('create-tenant', 'Acme');
   services = await testServices({ databaseUrl: database.url, masterKey });
 }, 60_000);

@@ -2,7 +2,7 @@ import type { IsolatedStage } from './isolated-stage.ts';
 
 export interface Escape {
   readonly name: string;
-  /** A Python program that prints `ESCAPED` if it succeeds. */
+  /** Returns a Python program that prints `ESCAPED` if it succeeds. */
   readonly python: (stage: IsolatedStage, hostAddress: string) => string;
 }
 
@@ -30,7 +30,7 @@ def attempt(work):
     except Exception as e: print('held', repr(e))
 `;
 
-/** A program that calls `attempt` with a Python expression. */
+/** Returns a program that calls `attempt` with a Python expression. */
 export function attempt(expression: string): string {
   return `${prelude}\nattempt(lambda: ${expression})\n`;
 }

@@ -12,7 +12,7 @@ import { installPackages } from '../../support/programs/programs.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 const cli = join(root, 'cli/main.ts');
-/** Any user without privileges. */
+/** Id of the unprivileged user that runs the instance. */
 const uid = 10_001;
 
 export interface Ended {
@@ -43,7 +43,7 @@ export interface IsolatedStage {
   close(): Promise<void>;
 }
 
-/** An embedded instance of an unprivileged user, with one bound upstream. */
+/** Starts an embedded instance as an unprivileged user, with one bound upstream. */
 export async function startIsolatedStage(): Promise<IsolatedStage> {
   await assertPrograms();
   const folder = fs.mkdtempSync(join(tmpdir(), 'isolated-'));
@@ -113,7 +113,7 @@ export async function startIsolatedStage(): Promise<IsolatedStage> {
   };
 }
 
-/** Resolves `*.example` to loopback, in the sidecar only. */
+/** Code that makes the sidecar, and no other program, resolve `*.example` to loopback. */
 const loopbackNames = `import dns from 'node:dns';
 import { syncBuiltinESMExports } from 'node:module';
 const real = dns.lookup;
@@ -143,7 +143,10 @@ function own(path: string): void {
   for (const entry of fs.readdirSync(path)) fs.chownSync(join(path, entry), uid, uid);
 }
 
-/** Descriptor 3 of each program, as a shell leaves descriptors open for its children. */
+/**
+ * Descriptor 3 of every program that the stage starts. A shell, too, leaves descriptors open for
+ * its children.
+ */
 const inherited = fs.openSync('/etc/passwd', 'r');
 
 function asUser(

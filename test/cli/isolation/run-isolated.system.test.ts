@@ -193,7 +193,7 @@ describe('an isolated run', () => {
     expect(child.out).toContain('run.isolation_folder_hidden');
   });
 
-  // Last, because it ends the sidecar.
+  // This test is the last one, because it ends the sidecar.
   it('has no network after the end of the sidecar', async () => {
     const child = stage.start([
       'sh',
@@ -216,6 +216,6 @@ describe('an isolated run', () => {
 function hostAddress(): string {
   const addresses = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   const outer = addresses.find(({ family, internal }) => family === 'IPv4' && !internal);
-  // 127.0.0.1 of the host also is outside of the namespace.
+  // The host's own 127.0.0.1 is also outside of the namespace.
   return outer?.address ?? '127.0.0.1';
 }

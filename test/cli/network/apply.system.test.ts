@@ -17,7 +17,7 @@ afterEach(async () => {
   await lab.stopOthers();
 });
 
-/** All packet filter rules, without counters. */
+/** Returns all packet filter rules, without counters. */
 async function allRules(): Promise<string> {
   const nft = await runIn(lab.namespaces.pod, ['nft', '--stateless', 'list', 'ruleset']);
   return nft.output;
@@ -220,7 +220,8 @@ describe('`sallyport network apply` refuses', () => {
   });
 
   it('a kernel that does not support a rule', async () => {
-    // A user namespace without the id 4294967294: the kernel refuses the match on it.
+    // The user namespace does not map the id 4294967294, so the kernel refuses a rule that matches
+    // this id.
     const by = ['unshare', '--user', '--map-root-user', '--net'];
     const { code, output } = await lab.network(['apply', '--backend', 'iptables'], { by });
     expect([code, output]).toEqual([1, expect.stringMatching(/network\.kernel_unsupported: /)]);

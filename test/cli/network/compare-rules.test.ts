@@ -7,7 +7,7 @@ import { nftablesFile, parseNftables } from '../../../cli/network/nftables-rules
 
 const settings = { uid: 1337, port: 15_001, dnsPort: 15_053 };
 
-/** What `nft` lists: the file without its first two lines. */
+/** The output of `nft list`: the file without its first two lines. */
 const listing = nftablesFile(settings).split('\n').slice(2).join('\n');
 
 describe('compareRules', () => {
@@ -58,7 +58,7 @@ describe('compareRules', () => {
   });
 });
 
-/** The lines with rules and hooks, with their index. */
+/** Returns the lines with rules and hooks, each with its index. */
 function parsedLines(text: string): readonly (readonly [number, string])[] {
   return text
     .split('\n')
@@ -70,7 +70,7 @@ function ruleLines(text: string): readonly (readonly [number, string])[] {
   return parsedLines(text).filter(([, line]) => line.startsWith('-A'));
 }
 
-/** A file for `iptables-restore` as `iptables-save` lists its result. */
+/** Returns a file for `iptables-restore` in the form in which `iptables-save` prints the result. */
 function savedForm(file: string): string {
   return file.replaceAll(/^-I (\S+) 1 /gm, '-A $1 ');
 }

@@ -20,7 +20,10 @@ async function apply(backend = 'nftables'): Promise<void> {
   expect(await lab.network(['apply', '--backend', backend])).toMatchObject({ code: 0 });
 }
 
-/** A user that may read the files of this repository, wherever it is, and nothing else. */
+/**
+ * Returns a command that runs a program as this user. The program may read the files of this
+ * repository, wherever it is, and has no other privilege.
+ */
 function asUser(uid: number): readonly string[] {
   const read = 'dac_read_search';
   return [

@@ -218,8 +218,8 @@ it('the package `ws`, which opens its own connections, connects through the side
       new WebSocket(url).on('error', (error) => console.log(error.message));`;
   const refusals = stage.refusals.length;
   const { out } = await run([node, '-e', script]);
-  // The stage's sidecar has no binding with upgrades. A request that bypasses the sidecar would get
-  // 200 from the upstream.
+  // The stage's sidecar has no binding that permits upgrades. A request that bypasses the sidecar
+  // would get 200 from the upstream.
   expect(out).not.toContain('200');
   expect(stage.refusals.length - refusals).toBe(2);
 });

@@ -23,7 +23,7 @@ let proxy: TestProxy;
 let settings: Record<string, string>;
 let isReady = true;
 
-/** The sidecar's real ports, without a control plane. */
+/** Opens the ports of a real sidecar, without a control plane. */
 async function openDoors(): Promise<TestProxy & { readonly adminPort: number }> {
   const authority = testAuthority(cleanup);
   const opened = await startProxy(cleanup, {
