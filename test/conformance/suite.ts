@@ -40,7 +40,10 @@ export async function runSuite(
   }
 }
 
-/** The suite exits with 1 if a check failed; this is a valid result. */
+/**
+ * Runs the suite's program; returns its output. The exit code is ignored: 1 means that a check
+ * failed, which is a valid result.
+ */
 function run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [program, ...args], {

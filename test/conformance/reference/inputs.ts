@@ -44,7 +44,9 @@ function ask(
 
 type Answer = CallToolResult | InputRequiredResult;
 
-/** Tools and a prompt of 2026-07-28 that request missing input in their results. */
+/**
+ * Registers tools and a prompt of revision 2026-07-28 that request missing input in their results.
+ */
 export function registerInputTools(server: McpServer): void {
   const tool = (name: string, answer: (ctx: ServerContext) => Answer | Promise<Answer>) =>
     server.registerTool(name, { description: `The suite's ${name}` }, answer);
@@ -102,7 +104,7 @@ async function manyRounds(ctx: ServerContext): Promise<Answer> {
   });
 }
 
-/** The client capabilities that this request declares. */
+/** Returns the client capabilities that this request declares. */
 function capabilities({ mcpReq }: ServerContext) {
   const envelope = mcpReq.envelope as Record<string, unknown> | undefined;
   return envelope?.[CLIENT_CAPABILITIES_META_KEY] as

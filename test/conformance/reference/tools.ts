@@ -110,7 +110,10 @@ export function registerSpeakingTools(server: McpServer): void {
   });
 }
 
-/** Registers tools of sessions, which send requests to the client during a call. */
+/**
+ * Registers tools that send requests to the client during a call, which only servers with sessions
+ * can do.
+ */
 export function registerAskingTools(server: McpServer): void {
   server.registerTool(
     'test_sampling',
