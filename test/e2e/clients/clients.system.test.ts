@@ -42,7 +42,10 @@ const amountOf = {
   large: () => 1000 + fresh(),
 };
 
-/** The credentials with which the upstream performed refunds of this amount, one for each refund. */
+/**
+ * Returns the credentials with which the upstream performed refunds of this amount, one for each
+ * refund.
+ */
 const performedWith = (amount: number) =>
   stage.performed.filter((one) => one.amount === amount).map(({ authorization }) => authorization);
 const onceWithCredential = [`Bearer ${secret}`];

@@ -130,7 +130,10 @@ describe('the secrets of credentials', () => {
     return String(body.secret);
   }
 
-  /** Sends a call with each credential through the control plane's own execute. */
+  /**
+   * Makes a call with each credential through the control plane's own operation,
+   * `/v1/actions/execute`.
+   */
   async function executed(): Promise<void> {
     for (const place of Object.keys(secrets)) {
       await post('/v1/actions/execute', {

@@ -8,12 +8,12 @@ import type { Separate } from '../../support/system/separate.ts';
 /** Returns a secret that looks different in each encoding. */
 export const seedSecret = (name: string) => `${name}/+ "<&>_${randomBytes(12).toString('base64')}`;
 
-/** The forbidden texts: the secret itself and its common encodings. */
+/** Returns the forbidden texts: the secret itself and its common encodings. */
 export function formsOf(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);
   const base64 = [0, 1, 2].map((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
-    // The characters that depend only on the secret, not on the bytes before and after it.
+    // Keeps the characters that depend only on the secret, not on the bytes before and after it.
     return text.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
   });
   return [
@@ -28,10 +28,13 @@ export function formsOf(secret: string): readonly string[] {
   ];
 }
 
-/** The data to search, by the name of the place. */
+/**
+ * The data to search. Each key names where its value comes from, such as a file, a table or a
+ * response.
+ */
 export type Places = Map<string, Buffer>;
 
-/** Returns the names of the places that contain any form of any of the secrets. */
+/** Returns the keys of the data that contains any form of any of the secrets. */
 export function placesWith(places: Places, secrets: readonly string[]): string[] {
   const forms = secrets.flatMap(formsOf).map((text) => Buffer.from(text));
   return [...places]

@@ -63,7 +63,10 @@ async function decisionsOn(jti: string): Promise<readonly { id: string; reason_c
   return events.filter(({ data }) => data.passport_jti === jti);
 }
 
-/** Makes a first request appear to have begun longer ago than a decision can take. */
+/**
+ * Sets the start of the first request with this key back by a minute, longer than a decision can
+ * take.
+ */
 const age = (key: string) =>
   world.pool.query(
     "update idempotency set created_at = created_at - interval '1 minute' where key = $1",
@@ -80,7 +83,7 @@ const begun = (key: string) =>
     return rows.length === 1;
   });
 
-/** Locks rows in the database until it is released. */
+/** Locks the rows that a query returns. The returned function releases them. */
 async function hold(query: string, ...values: string[]): Promise<() => Promise<void>> {
   const client = await world.pool.connect();
   await client.query('begin');
@@ -148,7 +151,7 @@ describe('a control plane that is killed', () => {
     const asked = {
       sealed: action('sealed', { passport: passports.sealed.passport }),
       unsealed: action('unsealed', { passport: passports.unsealed.passport }),
-      // The passport of another agent.
+      // The passport was issued to another agent.
       refused: action('refused', {
         passport: passports.refused.passport,
         agent_id: agentIds[1],

@@ -10,7 +10,10 @@ import { startWebSocketEcho } from '../../support/sidecar/websocket-echo.ts';
 import { startTrafficStage, type TrafficStage } from '../../support/system/traffic-stage.ts';
 
 const drainMs = 20_000;
-/** Much shorter than the drain limit: an exit in this time did not wait for endless connections. */
+/**
+ * Much shorter than the drain limit: a sidecar that exits within this time did not wait for endless
+ * connections.
+ */
 const promptMs = 12_000;
 
 describe('SIGTERM to a sidecar', () => {
@@ -42,7 +45,10 @@ describe('SIGTERM to a sidecar', () => {
     rawClient(stage.proxyPort, headOf(method, `${stage.open.http}${path}`, headers));
   const arrived = (what: string) => until(`${what} is under way`, () => answers.has(what));
 
-  /** Returns the ledger's outcomes of calls. Call it after the sidecar has uploaded its spool. */
+  /**
+   * Returns how each call ended, according to the ledger. Call it after the sidecar has uploaded
+   * its spool.
+   */
   async function endings(): Promise<(string | undefined)[]> {
     const client = new pg.Client({ connectionString: stage.databaseUrl });
     await client.connect();

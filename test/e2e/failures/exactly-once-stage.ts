@@ -15,7 +15,7 @@ export const freeze = {
   ],
 };
 
-/** Returns the lease of one of the sidecars, as any client that can read the bus finds it. */
+/** Reads the lease of one of the sidecars from the bus, as any client of the bus could. */
 export async function leaseOnTheBus(redisUrl: string): Promise<string> {
   const redis = new Redis(redisUrl);
   try {

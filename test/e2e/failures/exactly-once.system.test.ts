@@ -31,7 +31,7 @@ const amount = (from = 1) => {
 const performed = (paid: number) =>
   world.upstream.seen.filter(({ body }) => JSON.parse(body).amount === paid).length;
 
-/** Sends the same call this many times at once, alternately through both sidecars. */
+/** Sends the same call `count` times concurrently, alternating between the two sidecars. */
 const atOnce = (paid: number, headers?: Record<string, string>, count = times) =>
   Promise.all(Array.from({ length: count }, (_, by) => world.pay(by, paid, headers)));
 
@@ -82,7 +82,10 @@ async function pendingWhere(isMeant: (one: Pending) => boolean, count = 1) {
   return ids;
 }
 
-/** Returns the pending approvals for this amount only, because calls of earlier tests may still arrive. */
+/**
+ * Returns only the pending approvals for this amount, because calls from earlier tests may still
+ * arrive.
+ */
 const pendingFor = (paid: number) =>
   pendingWhere(({ proposed_args }) => proposed_args.amount === paid);
 
@@ -109,7 +112,7 @@ async function untilBoth(what: string, holds: (by: 0 | 1) => Promise<boolean>): 
   for (const by of [0, 1] as const) await until(`the sidecars ${what}`, () => holds(by));
 }
 
-/** Returns the uses of a grant that the ledger records. */
+/** Returns the numbers of a grant's uses, as the ledger records them. */
 async function usesOf(id: number): Promise<number[]> {
   const events = await world.events('approval.used');
   return events.flatMap(({ data }) => {

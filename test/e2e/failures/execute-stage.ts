@@ -105,7 +105,10 @@ export async function startExecuteStage() {
     },
     paid: (amount: number) =>
       upstream.seen.filter(({ body }) => JSON.parse(body).amount === amount).length,
-    /** Makes a first request appear to have begun longer ago than it can possibly take. */
+    /**
+     * Sets the start of the first request with this key back by ten minutes, longer than any
+     * request can take.
+     */
     age: (key: string) =>
       pool.query(
         "update idempotency set created_at = created_at - interval '10 minutes' where key = $1",

@@ -8,7 +8,8 @@ beforeAll(async () => {
   // Calls are not held, so a call that needs an approval is refused at once.
   world = await startTwoOfEach({ SALLYPORT_HOLD_MS: '0' });
   const host = `127.0.0.1:${world.upstream.port}`;
-  // With this binding, the sidecars and, through execute, the control planes perform the same calls.
+  // With this binding, both the sidecars and the control planes (through execute) can perform the
+  // call.
   const bound = await world.api('PUT', '/v1/runtime/bindings/pay', {
     protocol: 'http',
     host,
@@ -154,7 +155,7 @@ async function approved(paid: number, grant?: object) {
   return { id: approvalId, hash: body.event_hash };
 }
 
-/** Returns the uses of a grant that the ledger records. */
+/** Returns the numbers of a grant's uses, as the ledger records them. */
 async function usesOf(id: number): Promise<number[]> {
   const events = await world.events('approval.used');
   return events

@@ -36,7 +36,7 @@ describe('the list of sidecars', () => {
   it('contains the section versions, age, spool depth and last decision of each sidecar', async () => {
     await bench.pay(7);
     await bench.pay(5_000);
-    // A change of any section makes the sidecars report.
+    // Sidecars report after any change of their tenant's state, such as an armed kill switch.
     const disarmed = await sallyport(['kill-switch', 'arm', '--tool', 'x.*', '--reason', 'drill']);
     expect(disarmed.code).toBe(0);
     await until('it has reported', async () => {

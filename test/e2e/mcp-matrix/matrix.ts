@@ -60,7 +60,7 @@ export interface MatrixStage {
   /** The target of a client: the URL of the server, or the command of the bridge. */
   target(server: string, transport: Transport): string;
   approve(amount: number): Promise<void>;
-  /** How often the refund of this amount was performed. */
+  /** Returns how often the refund of this amount was performed. */
   performed(amount: number): number;
   close(): Promise<void>;
 }
@@ -80,7 +80,7 @@ export async function startMatrixStage(): Promise<MatrixStage> {
   const separate = await startSeparate({
     databaseUrl: database.url,
     redisUrl: redis.url,
-    // Longer than any test waits, so that each hold ends with the approval.
+    // This hold is longer than any test waits, so each hold ends with the approval.
     sidecarEnv: { SALLYPORT_HOLD_MS: '60000' },
   });
   cleanup.add(() => separate.close());

@@ -18,7 +18,10 @@ afterAll(() => bench?.close());
 
 type Shown = Record<string, unknown> & { readonly name: string };
 
-/** Starts a server with changeable tools, of which the first ones are registered and approved. */
+/**
+ * Starts a server whose tools the test can change. The tools in `first` are registered and
+ * approved.
+ */
 async function shopWith(name: string, first: readonly Shown[]) {
   let shown = first;
   const server = rawMcpServer();

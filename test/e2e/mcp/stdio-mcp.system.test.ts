@@ -290,7 +290,8 @@ describe('a client with raw messages', () => {
     ['with an id that is null', call('"id":null,"params":{"name":"wipe"}')],
   ])('cannot call %s', async (_what, line) => {
     bridge.stdin?.write(`${line}\n`);
-    // Lines are processed in order, so the previous line was processed when this one is answered.
+    // When this line is answered, the previous line has been processed, because lines are processed
+    // in order.
     expect(await ask(call('"id":"after","params":{"name":"echo"}'))).toMatchObject({ id: 'after' });
     expect(diary.read()).not.toContain('called wipe');
   });

@@ -20,8 +20,8 @@ export interface DecisionLine extends Record<string, unknown> {
 }
 
 /**
- * Control plane and sidecar as separate processes, with a bound REST call, an MCP server, and a
- * held call.
+ * Starts a control plane and a sidecar as separate processes, with a bound REST call, an MCP
+ * server, and a held call.
  */
 export async function startTelemetryStage(sidecarEnv: Readonly<Record<string, string>> = {}) {
   const bench = await startFaultBench({ SALLYPORT_HOLD_MS: '3000', ...sidecarEnv });
@@ -58,7 +58,7 @@ export async function startTelemetryStage(sidecarEnv: Readonly<Record<string, st
         { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name, arguments: args } },
         { accept: 'application/json, text/event-stream', ...headers },
       ),
-    /** The log lines of decisions that were printed so far. */
+    /** Returns the log lines of decisions that were printed so far. */
     lines(): DecisionLine[] {
       return bench.separate.sidecar
         .output()

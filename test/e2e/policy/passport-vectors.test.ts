@@ -33,11 +33,15 @@ function isAtTheEdge(vector: PresentedVector): boolean {
   );
 }
 
-/** Results at a sidecar that differ from the API, because a sidecar has only the keys of its own tenant. */
+/**
+ * The results at a sidecar that differ from those of the API: a sidecar has only the keys of its
+ * own tenant.
+ */
 const elsewhere: Readonly<Record<string, string | undefined>> = {
   'a passport of another tenant is refused': 'passport.signature_invalid',
   'a tenant id is case-sensitive': 'passport.signature_invalid',
-  // The recorded user is the passport's user if the passport is of the sidecar's own agent.
+  // Not refused at a sidecar: the recorded user is the passport's user if the passport was issued
+  // to the sidecar's own agent.
   'a passport issued for another user is refused': undefined,
 };
 

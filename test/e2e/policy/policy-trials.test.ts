@@ -13,7 +13,7 @@ let separate: Separate;
 let agent: AgentClient;
 let url: string;
 let watchId: number;
-/** A time after the calls whose only purpose was to wait for the policy. */
+/** A time after the first calls, which only tested whether the sidecar has the policy. */
 let since = '';
 
 const tool = (value: string) => ({ path: 'tool.name', operator: '==', value });

@@ -87,7 +87,10 @@ async function withdrawAll(): Promise<void> {
   for (const id of published.splice(0)) await world.api('DELETE', `/v1/policies/${id}`);
 }
 
-/** Waits until the sidecar has what is published; it reports its versions soon after every change. */
+/**
+ * Waits until the sidecar has received all that is published. It reports its versions soon after
+ * every change.
+ */
 async function held(): Promise<void> {
   await until('the sidecar holds what is published', async () => {
     const { body } = await world.api('GET', '/v1/sidecars');

@@ -51,7 +51,10 @@ describe('an agent with a flood of denied calls', () => {
 
   const ofType = (events: readonly LedgerEvent[], type: string) =>
     events.filter((event) => event.type === type);
-  /** Denials in the ledger: those with their own event, and those in summaries by reason. */
+  /**
+   * Returns the denials in the ledger: those with an event of their own, and the counts in
+   * summaries, by reason.
+   */
   const denialsIn = (events: readonly LedgerEvent[]) => {
     const counts = new Map<string, number>();
     for (const { data } of ofType(events, 'sidecar.throttled')) {

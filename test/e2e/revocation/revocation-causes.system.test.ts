@@ -56,7 +56,7 @@ it('a disabled agent is named as the cause in the log, readiness, refusals, the 
       ],
     },
   });
-  // Another change of the same section logs no new line.
+  // The log line is not repeated when another agent is disabled.
   const other = await api('POST', '/v1/agents/register', { name: 'other', capabilities: [] });
   await api('PATCH', `/v1/agents/${other.body.agent_id}`, { disabled: true });
   const listed = await run(['sidecars', 'list']);
