@@ -33,7 +33,9 @@ async function overUdp(message: Buffer, host = '127.0.0.1'): Promise<Buffer> {
   return response;
 }
 
-/** Everything that the server sends until it closes, or until `count` messages have arrived. */
+/**
+ * Returns everything that the server sends until it closes, or until `count` messages have arrived.
+ */
 async function overTcp(bytes: Buffer, count: number): Promise<Buffer[]> {
   const socket = connect(server.port, '127.0.0.1');
   let received = Buffer.alloc(0);

@@ -27,7 +27,7 @@ interface Line {
   readonly message: string;
 }
 
-/** A proxy whose log lines are kept. */
+/** Starts a proxy and records its log lines. */
 async function logged(limits: Partial<IngressLimits> = {}) {
   const lines: Line[] = [];
   const keep = (fields: object, message: string) => lines.push({ fields, message });

@@ -8,7 +8,7 @@ import {
   type TestProxy,
 } from '../../support/sidecar/proxy.ts';
 
-/** A proxy in front of an upstream, which records the hostile traffic that reaches it. */
+/** A proxy, and an upstream behind it that records the hostile requests that reach it. */
 export interface HostileStage {
   readonly cleanup: Cleanup;
   readonly proxy: TestProxy;
@@ -16,9 +16,9 @@ export interface HostileStage {
   readonly seen: string[];
   /** The upstream's port. */
   readonly port: number;
-  /** An absolute-form target on the upstream. */
+  /** Returns an absolute-form target on the upstream. */
   target(path?: string): string;
-  /** The Host header of the upstream. */
+  /** Returns the Host header of the upstream. */
   host(): string;
   /** Sends a CONNECT; resolves with the socket after the proxy has answered with 200. */
   connected(to: string, proxyPort?: number): Promise<Socket>;

@@ -98,8 +98,8 @@ describe('pipelined requests', () => {
       const offer = `Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n${length}`;
       const request = (path: string, more: string) =>
         `GET ${stage.target(path)} HTTP/1.1\r\n${stage.host()}${more}\r\n`;
-      // Resolves when the connection closes, so the client does not wait for a response to the
-      // second request.
+      // `raw` resolves when the connection closes, so this test does not wait for a second
+      // response.
       const answer = await raw(own.port, request('/first', offer) + request('/second', ''));
       expect(statuses(answer)).toEqual([200]);
       expect(answer).toMatch(/^Connection: close\r$/im);

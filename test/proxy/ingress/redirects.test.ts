@@ -26,7 +26,10 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-/** The proxy, and a port whose connections reach it as if redirected from `destination`. */
+/**
+ * Starts a proxy. `open` connects to it as if the connection had been redirected from
+ * `destination`.
+ */
 async function redirecting(
   destination: Destination,
   options: Parameters<typeof startProxy>[1] = {},
@@ -54,7 +57,7 @@ async function secured(socket: Socket, servername: string, ca: string) {
   return secure;
 }
 
-/** The TLS alert with which a raw socket is closed; undefined if it is reset. */
+/** Returns the TLS alert with which a raw socket is closed, or undefined if it is reset. */
 async function alertOf(socket: Socket): Promise<number | undefined> {
   let received = Buffer.alloc(0);
   socket.on('data', (chunk: Buffer) => {

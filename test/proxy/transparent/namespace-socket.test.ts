@@ -17,7 +17,7 @@ let path: string;
 let served = 0;
 
 beforeAll(async () => {
-  // Longer than the path of a Unix socket can be.
+  // This path is longer than the address of a Unix socket can be.
   const dataDir = join(temporaryFolder(cleanup), 'd'.repeat(120));
   fs.mkdirSync(dataDir);
   path = join(dataDir, namespaceSocketName);
@@ -38,7 +38,8 @@ async function client(): Promise<Socket> {
   const folder = fs.openSync(join(path, '..'), 'r');
   const socket = connect(`/proc/self/fd/${folder}/${namespaceSocketName}`);
   await once(socket, 'connect');
-  // The sidecar closes a refused connection with bytes unread.
+  // The sidecar closes a refused connection before it has read all bytes, which resets the
+  // connection.
   socket.on('error', () => {});
   fs.closeSync(folder);
   cleanup.add(() => socket.destroy());

@@ -45,7 +45,8 @@ export function certificateFor(host: string, fromMs = -10 * dayMs, toMs = dayMs)
 }
 
 /**
- * A self-signed certificate from openssl with properties that public authorities no longer sign.
+ * Creates a self-signed certificate with openssl. The certificate has properties that public
+ * authorities no longer sign.
  */
 export function opensslCertificate(
   cleanup: Cleanup,
