@@ -61,7 +61,7 @@ describe('the OpenAPI document', () => {
 
   it('has examples that match its own schemas', () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
-    // Compiles only the schemas of the whole document, each with its references.
+    // Compiles one schema, with the document's components for its references.
     const compiled = (schema: object) =>
       ajv.compile({ ...schema, components: document.components });
     for (const one of all) {

@@ -37,7 +37,7 @@ interface DecisionVector {
   readonly killSwitches?: readonly Partial<KillSwitch>[];
   readonly policies: Decision | 'none' | 'unasked';
   readonly reason?: string;
-  /** A published policy in `strict` applies to the call. */
+  /** True if a published policy in mode `strict` applies to the call. */
   readonly strict?: boolean;
   readonly gives: readonly [Decision, string];
   readonly enforced?: boolean;

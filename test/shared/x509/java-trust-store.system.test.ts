@@ -25,7 +25,7 @@ it.each([
   writeFileSync(store, javaTrustStore([certPem, ...rootCertificates].join('\n')));
   const args = ['-list', '-keystore', store, '-storetype', 'PKCS12', ...password];
   const child = run(keytool, args, { maxBuffer: 4 * 1024 ** 2 });
-  // `keytool` asks for a password that was not given; an empty line is none.
+  // If no password is given, `keytool` asks for one. An empty line means that there is none.
   child.child.stdin?.end('\n');
   const { stdout } = await child;
   const entries = stdout.match(/trustedCertEntry/g) ?? [];

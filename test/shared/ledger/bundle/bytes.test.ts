@@ -51,7 +51,8 @@ describe.each(kinds)('an export as %s', (_name, wanted) => {
     const at = fc.nat(bytes.length - 1);
     const damage = fc.oneof(
       fc.tuple(at, fc.nat(7)).map(([index, bit]) => flipped(bytes, index, 1 << bit)),
-      // Near the end, signed data and the signature's parameters are close together.
+      // Also changes bits near the end, where signed data and the signature's parameters are close
+      // together.
       fc
         .tuple(fc.nat(2_000), fc.nat(7))
         .map(([back, bit]) => flipped(bytes, bytes.length - 1 - (back % bytes.length), 1 << bit)),

@@ -148,7 +148,7 @@ export const pairs: readonly Pair[] = [
     [[to, '!=', 'b']],
     [[to, '==', ['a']]],
   ),
-  // Missing
+  // Missing values
   pair('meet', 'a path that only the deny looks at', [[amount, '<', 5]], [[to, '!=', 'a']]),
   pair('apart', 'a place that must be there and is not', [['args', '==', 5]], [[amount, '>', 5]]),
   // Context fields with enumerated values
