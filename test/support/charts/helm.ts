@@ -8,7 +8,9 @@ import { goPackage } from '../programs/go.ts';
 
 const run = promisify(execFile);
 
-/** Building Helm takes minutes, once for each version. */
+/**
+ * Time limit for building Helm, which takes minutes but is necessary only once for each version.
+ */
 export const helmBuildMs = 1_800_000;
 
 export function installHelm(): Promise<string> {
@@ -38,7 +40,7 @@ interface Rendered {
 
 interface RenderOptions {
   readonly kubeVersion?: string | undefined;
-  /** Files with values, before `values`. */
+  /** Values files. `values` overrides them. */
   readonly files?: readonly string[];
 }
 
@@ -58,7 +60,7 @@ export async function render(
   return { text: stdout, manifests: documents.filter((one) => one !== null) };
 }
 
-/** What Helm reports about values that it refuses; fails if it accepts them. */
+/** Returns Helm's error message for values that it refuses; fails if Helm accepts them. */
 export async function refusal(
   helm: string,
   values: Values,
@@ -72,7 +74,7 @@ export async function refusal(
   );
 }
 
-/** The output of `helm lint --strict`; fails for a warning. */
+/** Returns the output of `helm lint --strict`; fails if there is a warning. */
 export async function lint(
   helm: string,
   values: Values,

@@ -8,7 +8,7 @@ export interface PodOf {
   readonly spec: any;
 }
 
-/** Every pod that these manifests create. */
+/** Returns every pod that these manifests create. */
 export function podsOf(manifests: readonly Manifest[]): PodOf[] {
   return manifests.flatMap(({ kind, metadata, spec }) => {
     const owner = `${kind} ${metadata.name}`;
@@ -31,8 +31,8 @@ const permittedVolumes = [
 ];
 
 /**
- * Violations of the restricted Pod Security Standard, and of stricter rules of this chart: a
- * read-only root, requested memory, and a token of the API server for the injector only.
+ * Returns the violations of the restricted Pod Security Standard, and of stricter rules of this
+ * chart: a read-only root, requested memory, and a token of the API server for the injector only.
  * https://kubernetes.io/docs/concepts/security/pod-security-standards/
  */
 export function podProblems({ owner, labels, spec }: PodOf): string[] {

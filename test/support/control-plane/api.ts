@@ -18,7 +18,7 @@ export interface TestApi {
   readonly origin: string;
   /** Stores a key directly in the database, as if it had been created long ago. */
   key(holder?: KeyHolderOptions): Promise<string>;
-  /** A typed client with this key, or with a new key of this holder. */
+  /** Returns a typed client with this key, or with a new key of this holder. */
   client(holder?: KeyHolderOptions | string): Promise<Client>;
   /** Sends a plain request: the path is relative to the origin, and the key is sent as given. */
   send(method: string, path: string, init?: SendOptions): Promise<Answer>;

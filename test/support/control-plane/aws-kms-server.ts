@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { signAwsRequest } from './sign-aws-request.ts';
 
 /**
- * A server, over TLS, for the part of AWS KMS that wraps a data key. Verifies signatures and
+ * A TLS server that implements the part of AWS KMS that wraps data keys. Verifies signatures and
  * encryption contexts.
  */
 export interface AwsKmsServer {

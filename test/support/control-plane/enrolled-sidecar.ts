@@ -32,7 +32,7 @@ export interface EnrolledSidecar {
   /** Returns a record as the sidecar's spool would store it. */
   record(more?: JsonObject, salt?: string): SpoolRecord;
   upload(segment: string, records: readonly SpoolRecord[]): Promise<SpoolPosition>;
-  /** Signs the position of these records in the spool. The records follow `after`. */
+  /** Signs a segment of the spool: these records, which follow the position `after`. */
   segment(records: readonly SpoolRecord[], after?: SpoolPosition, more?: SegmentChanges): Segment;
 }
 

@@ -43,7 +43,7 @@ export interface Gateway {
 
 const tenantIds = ['default', 'other'] as const;
 
-/** Starts the control plane's resources on a real database, over real HTTP, with two tenants. */
+/** Serves most of the control plane's API over real HTTP, on a real database with two tenants. */
 export async function startGateway(options: TestServicesOptions = {}): Promise<Gateway> {
   const services = await testServices(options);
   for (const id of tenantIds) {

@@ -7,7 +7,7 @@ import { loadAuthority } from '../../../proxy/tls/authority.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { startUpstream } from '../sidecar/upstream.ts';
 
-/** An OIDC issuer over TLS, as the API server of a cluster is one. */
+/** An OIDC issuer over TLS, such as the API server of a cluster. */
 export interface OidcIssuer {
   readonly issuer: string;
   /** PEM file of the authority that signed its certificate. */
@@ -17,13 +17,17 @@ export interface OidcIssuer {
   /** Paths that were requested, in order, each with its Authorization header. */
   readonly asked: readonly { readonly path: string; readonly authorization: string | undefined }[];
   readonly kid: string;
-  /** The public keys that the issuer publishes now. */
+  /** Returns the public keys that the issuer publishes at this moment. */
   jwks(): { readonly keys: readonly object[] };
-  /** Begins to sign with a new key; the former one is published no longer. */
+  /** Replaces the signing key. The former key is no longer published. */
   rotate(alg?: string): Promise<void>;
-  /** Sets the response at a path from now on; undefined: the issuer's own. */
+  /**
+   * Sets the response to later requests for a path; undefined restores the issuer's own response.
+   */
   behave(path: string, answer: Answer | undefined): void;
-  /** A token of the pod; `changes` override claims, and undefined removes one. */
+  /**
+   * Returns a token of the pod. `changes` override its claims; the value undefined removes a claim.
+   */
   token(changes?: Changes, options?: SignOptions): Promise<string>;
   close(): Promise<void>;
 }
@@ -53,7 +57,10 @@ export const billingPod: Pod = {
   uid: '0b6c4f0e-0000-4000-8000-000000000001',
 };
 
-/** The claims of a projected service account token, with an audience and ten minutes to live. */
+/**
+ * Returns the claims of a projected service account token with one audience, which is valid for ten
+ * minutes.
+ */
 export function claimsOf(issuer: string, pod: Pod, nowMs: number): JWTPayload {
   const now = Math.floor(nowMs / 1000);
   return {
@@ -77,7 +84,7 @@ export const discoveryPath = '/.well-known/openid-configuration';
 export const jwksPath = '/openid/v1/jwks';
 
 interface IssuerOptions {
-  /** The time of its tokens. Default: the system's clock. */
+  /** The clock for the times in tokens. Default: the system's clock. */
   readonly now?: () => number;
   readonly pod?: Pod;
 }

@@ -6,11 +6,11 @@ import { type TestServices, testServices } from './services.ts';
 interface OneDatabase {
   readonly url: string;
   /**
-   * Starts the services of another process on the same database. They share no memory with the
-   * others, and end after the test.
+   * Starts services on the same database, as another process would: they share no memory with
+   * earlier ones. They are closed after the test.
    */
   begin(): Promise<TestServices>;
-  /** Ends all services that were started. */
+  /** Closes all services that were started. */
   endAll(): Promise<void>;
 }
 

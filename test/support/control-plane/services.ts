@@ -145,8 +145,8 @@ export async function eventsOf(
 }
 
 /**
- * Returns the same services, and a list of the sections that their use cases change, in this order,
- * as `<tenant> <section>`.
+ * Returns the same services, and a list. The list records, in order, each section that their use
+ * cases change, as `<tenant> <section>`.
  */
 export function watchSections<Given extends Services>(
   services: Given,

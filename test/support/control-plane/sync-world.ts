@@ -78,8 +78,8 @@ export class SyncWorld {
   }
 
   /**
-   * Creates a separate publisher, as each process has one. Its interval is long, because tests
-   * start its rounds.
+   * Creates a separate publisher, as another process would. Its interval is long, because tests
+   * start its rounds themselves.
    */
   publisher(change: Partial<PublisherDeps> = {}): RunningPublisher {
     return createPublisher({ ...this.deps, roundMs: 60_000, ...change });

@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
 /**
- * A server, over TLS, for the part of Vault's transit engine that wraps a data key. Keeps every
+ * A TLS server that implements the part of Vault's transit engine that wraps data keys. Keeps every
  * byte that it receives and sends.
  */
 export interface TransitServer {
-  /** Names the key, in the form of `SALLYPORT_KMS_KEY`. */
+  /** The value of `SALLYPORT_KMS_KEY` for this server's key. */
   readonly key: string;
   readonly token: string;
   /** The requests that arrived, as `<verb> <status>`. */

@@ -91,7 +91,7 @@ export function callTo(authority: string, { path, rest }: Place, form: 'absolute
   return Buffer.from(`POST ${target} HTTP/1.1\r\nHost: ${authority}\r\n${rest}`);
 }
 
-/** The denied call in absolute form with an unusual target. */
+/** Unusual targets for the denied call in absolute form. */
 export const targets: readonly Spelling[] = [
   ['a scheme in upper case', (port) => `HTTP://127.0.0.1:${port}`, 'same'],
   ['https', (port) => `https://127.0.0.1:${port}`, 'invalid'],

@@ -103,7 +103,7 @@ async function configure({ api }: Separate, recorder: Recorder): Promise<void> {
 }
 
 /**
- * Adapts a request to its transport: puts in the host of the transport and, on a plain connection,
+ * Adapts a request to its transport: inserts the transport's host and, on a plain connection, uses
  * the absolute form.
  */
 export function dressed(bytes: Buffer, { transport, authority }: Way): Buffer {

@@ -158,7 +158,7 @@ async function isQuiet({ services: { db } }: Gateway): Promise<boolean> {
   return leases > 0 && beats > 0 && unsealed === 0;
 }
 
-/** Tables that are not counted: a refusal is also stored for its idempotency key. */
+/** Tables that are not counted. Refusals are also stored, under their idempotency keys. */
 const notCounted = ['idempotency'];
 
 async function countRows({ services: { pool } }: Gateway): Promise<Record<string, number>> {

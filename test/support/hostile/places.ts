@@ -17,7 +17,10 @@ interface Schema {
 
 const depthMax = 6;
 
-/** Returns every place that the schema of an operation's body declares, including optional ones. */
+/**
+ * Returns the path of every value that the schema of an operation's body declares, including
+ * optional values.
+ */
 export function placesOf({ body }: AnyOperation): readonly Place[] {
   if (body === undefined) return [];
   const root = z.toJSONSchema(body, { io: 'input', unrepresentable: 'any' }) as Schema;
@@ -42,7 +45,7 @@ function walk(schema: Schema, at: Place, note: (place: Place) => void, root: Sch
   if (items !== undefined) walk(items, [...at, 0], note, root);
 }
 
-/** Returns a copy of `example` with `value` at a place. Missing parents are created. */
+/** Returns a copy of `example` with `value` at the path `place`. Missing parents are created. */
 export function withValue(example: unknown, place: Place, value: unknown): unknown {
   const [step, ...rest] = place;
   if (step === undefined) return value;

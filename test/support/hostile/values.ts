@@ -1,4 +1,4 @@
-/** JSON text to which no JavaScript value serialises; `jsonText` inserts it unchanged. */
+/** JSON text that `jsonText` inserts unchanged instead of serialising it. */
 export class RawJson {
   readonly text: string;
 
@@ -24,7 +24,10 @@ export const brokenBodies: readonly (readonly [string, string | Buffer])[] = [
   ['a key given twice', '{"a":1,"a":1}'],
 ];
 
-/** Valid JSON that cannot be stored without changing its meaning. It is refused in every place. */
+/**
+ * Valid JSON that cannot be stored without changing its meaning. Every operation refuses it, in any
+ * field.
+ */
 export const unkeepable: readonly (readonly [string, unknown])[] = [
   ['10,000 nested arrays', new RawJson(nested('[', ']', 10_000))],
   ['10,000 nested objects', new RawJson(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`)],
@@ -43,8 +46,8 @@ export const unkeepable: readonly (readonly [string, unknown])[] = [
 ];
 
 /**
- * Values that some places accept and others refuse. No place may fail because of them or process
- * them slowly.
+ * Values that some fields accept and others refuse. In no field may they cause an internal error or
+ * a slow response.
  */
 export const awkward: readonly unknown[] = [
   null,

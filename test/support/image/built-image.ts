@@ -23,7 +23,7 @@ export interface BuiltImage {
   readonly layers: readonly { readonly path: string; readonly bytes: number }[];
 }
 
-/** Builds the image for architectures with `npm run image`, into a folder. */
+/** Builds the image for these architectures into a folder, with `npm run image`. */
 export async function buildImage(
   folder: string,
   architectures: string,

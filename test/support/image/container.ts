@@ -83,7 +83,7 @@ function specOf(options: ContainerOptions): object {
       args,
       env: [...image.config.Env, ...Object.entries(env).map(([name, value]) => `${name}=${value}`)],
       cwd: '/',
-      // As containerd sets them: neither inheritable nor ambient.
+      // The capabilities are neither inheritable nor ambient, as under containerd.
       capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
       noNewPrivileges: true,
     },

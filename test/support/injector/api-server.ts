@@ -19,20 +19,21 @@ interface Stored {
 export interface ApiServer {
   readonly url: string;
   readonly access: { readonly tokenFile: string; readonly caFile: string };
-  /** An object by its path; undefined if there is none. */
+  /** Returns the object at a path, or undefined if there is none. */
   object(path: string): Stored | undefined;
   put(path: string, object: Stored): void;
   /** Requests that changed something, such as `PUT /api/v1/…`. */
   readonly writes: readonly string[];
-  /** From now on, answers writes below this path with 403, as without the permission. */
+  /** Makes all later writes below this path fail with 403, as if the permission were missing. */
   forbid(path: string | undefined): void;
 }
 
 const token = 'token-of-the-service-account';
 
 /**
- * A stand-in of the Kubernetes API server for a few objects, over TLS: it knows resource versions
- * and their conflicts, JSON Patch with `test`, and the token of a service account.
+ * Starts a stand-in for the Kubernetes API server, over TLS, for a few objects. It supports
+ * resource versions and their conflicts, JSON Patch with `test`, and the token of a service
+ * account.
  */
 export async function openApiServer(cleanup: Cleanup): Promise<ApiServer> {
   const folder = temporaryFolder(cleanup);

@@ -1,6 +1,9 @@
 import type { Injection } from '../../../injector/pod/injection.ts';
 
-/** What the chart writes for the values of charts/sallyport/ci/external-values.yaml. */
+/**
+ * The injector's configuration, as the chart renders it for
+ * charts/sallyport/ci/external-values.yaml.
+ */
 export const injection: Injection = {
   image: 'registry.example/sallyport:0.1.0',
   imagePullPolicy: 'IfNotPresent',

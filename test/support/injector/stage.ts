@@ -18,7 +18,7 @@ const configurationPaths = [
   `${configurations}/validatingwebhookconfigurations/sallyport`,
 ];
 
-/** An API server with the webhook configurations of the chart. */
+/** Starts an API server that has the webhook configurations of the chart. */
 export async function openCluster(cleanup: Cleanup): Promise<ApiServer> {
   const api = await openApiServer(cleanup);
   for (const path of configurationPaths) {
@@ -34,7 +34,7 @@ interface InjectorOptions {
   readonly settings?: Partial<Settings>;
 }
 
-/** A replica of the injector. */
+/** Starts a replica of the injector. */
 export async function openInjector(
   api: ApiServer,
   cleanup: Cleanup,
@@ -59,7 +59,10 @@ export async function openInjector(
   return injector;
 }
 
-/** The authorities that the API server trusts for the webhooks; undefined if they disagree. */
+/**
+ * Returns the authorities that the API server trusts for the webhooks, or undefined if the
+ * configurations disagree.
+ */
 export function publishedAuthorities(api: ApiServer): string | undefined {
   const bundles = configurationPaths.flatMap((path) => {
     const { webhooks } = api.object(path) as unknown as {
@@ -99,7 +102,7 @@ interface Call {
   /** PEM of the trusted authorities. */
   readonly ca: string;
   readonly maxVersion?: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3';
-  /** Accepts certificates that are not valid at the real time. */
+  /** Accepts certificates that are expired or not yet valid. */
   readonly anyTime?: boolean;
 }
 

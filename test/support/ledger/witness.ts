@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { goModule } from '../programs/go.ts';
 
 export interface RunningWitness {
-  /** Describes the witness, in the form of `SALLYPORT_WITNESSES`. */
+  /** The value of `SALLYPORT_WITNESSES` for this witness. */
   readonly setting: string;
   /** Registers a ledger at the witness, with the ledger's verifier key. */
   know(vkey: string): Promise<void>;

@@ -1,17 +1,20 @@
 import type { Agent } from './lab.ts';
 
-/** What the agent observes: see `agent/observe.py`. */
+/** The result that the agent observes; `agent/observe.py` explains the values. */
 type Observed = 'sidecar' | 'rejected' | 'silence' | 'refused';
 
 export interface EscapeAttempt {
   /** Unique. */
   readonly title: string;
-  /** Function of `agent/*.py`, with its arguments. */
+  /** The name of a function in `agent/*.py`, with its arguments. */
   readonly program: readonly [string, ...string[]];
   readonly agent?: Agent;
-  /** True if a frame leaves the pod without the rules; false if the kernel alone prevents that. */
+  /**
+   * True if a frame leaves the pod when there are no rules; false if the kernel alone prevents
+   * this.
+   */
   readonly leavesWithoutRules: boolean;
-  /** With the rules. No frame leaves the pod. */
+  /** The result with the rules. No frame leaves the pod. */
   readonly observed: Observed;
 }
 
@@ -294,7 +297,7 @@ const privileges: readonly EscapeAttempt[] = [
   attempt("to take over the sidecar's port", ['listen', '15001'], 'refused', unaided),
 ];
 
-// Last, because the kernel repeats the reports for a while.
+// These attempts come last, because the kernel repeats its reports for a while.
 const groups: readonly EscapeAttempt[] = [
   attempt(
     'the report of an IPv4 multicast group that is joined',

@@ -10,13 +10,16 @@ export type Apply = (...args: readonly string[]) => Promise<void>;
 export interface EscapeScenario {
   /** Unique. */
   readonly title: string;
-  /** What the agent observes with the rules; no frame leaves the pod. */
+  /** The result with the rules. No frame leaves the pod. */
   readonly observed: 'sidecar' | 'rejected' | 'silence';
   /** Applies the rules at the right moment, and returns what the agent observed. */
   play(lab: Lab, apply: Apply): Promise<string>;
 }
 
-/** A rule of another program that makes the kernel track connections before ours exist. */
+/**
+ * A rule of another program, which makes the kernel track connections before Sallyport's rules
+ * exist.
+ */
 const trackConnections = [
   'nft',
   'add table inet other; add chain inet other out { type filter hook output priority 10; }; add rule inet other out ct state new',
@@ -29,7 +32,7 @@ async function oldConnection(lab: Lab, apply: Apply, program: string): Promise<s
   return agent.act();
 }
 
-/** Attempts that depend on what happened before. The rules are not active when one begins. */
+/** Attempts that depend on earlier events. The rules are not active when such an attempt begins. */
 export const escapeScenarios: readonly EscapeScenario[] = [
   {
     title: 'a TCP connection opened before the rules',

@@ -29,20 +29,20 @@ export interface Agent {
   readonly uid?: number;
   /** Capabilities, such as `net_raw`. Default: none. */
   readonly capabilities?: readonly string[];
-  /** The Python that runs its program. Default: the system's. */
+  /** The Python interpreter that runs the program. Default: the system's. */
   readonly python?: string;
 }
 
 /** A program of the agent that waits before it acts. */
 export interface WaitingAgent {
-  /** Lets it act, and returns what it observed. */
+  /** Makes the program act and end. Returns what it observed. */
   act(): Promise<string>;
-  /** Lets it act; `act` then ends it. */
+  /** Makes the program act repeatedly until `act` ends it. */
   begin(): void;
 }
 
 interface NetworkOptions {
-  /** With the legacy variant of iptables. */
+  /** Uses the legacy variant of iptables. */
   readonly isLegacy?: boolean;
   /** A program that starts the command, such as `setpriv`, with its arguments. */
   readonly by?: readonly string[];
@@ -54,11 +54,11 @@ export interface Lab extends Pick<Recorder, 'arrived'> {
   network(args: readonly string[], options?: NetworkOptions): Promise<Finished>;
   /** Starts the stand-in for the sidecar. */
   startSidecar(options?: { readonly uid?: number }): Promise<void>;
-  /** Kills it. */
+  /** Kills the stand-in for the sidecar. */
   stopSidecar(): Promise<void>;
   /**
-   * Starts a function of `agent/*.py` as the agent. In arguments, `{outside}` is the other
-   * namespace, and `{sidecar}` the process id of the sidecar.
+   * Starts a function of `agent/*.py` as the agent. In arguments, `{outside}` stands for the
+   * namespace of the other hosts, and `{sidecar}` for the process id of the sidecar.
    */
   startAgent(name: string, args: readonly string[], agent?: Agent): Promise<WaitingAgent>;
   /** Starts a function of `outside.py` on another host. */
@@ -70,7 +70,7 @@ export interface Lab extends Pick<Recorder, 'arrived'> {
 
 /** A program of another host. */
 export interface OutsideProgram {
-  /** The next line that it prints. */
+  /** Returns the next line that the program prints. */
   readLine(): Promise<string>;
 }
 
@@ -120,7 +120,7 @@ function waitingAgent({ child, readLine }: Started): WaitingAgent {
   };
 }
 
-/** A pod and the hosts outside, with a recorder of every frame that leaves the pod. */
+/** Creates a pod and the hosts outside, and records every frame that leaves the pod. */
 export async function openLab(): Promise<Lab> {
   const namespaces = await openNamespaces();
   const { pod, outside } = namespaces;
@@ -161,7 +161,7 @@ export async function openLab(): Promise<Lab> {
   };
 }
 
-/** A folder in which the names of iptables are those of its legacy variant. */
+/** Creates a folder in which the commands of iptables are those of its legacy variant. */
 function linkLegacyPrograms(): string {
   const folder = mkdtempSync(join(tmpdir(), 'iptables-legacy-'));
   for (const prefix of ['iptables', 'ip6tables']) {
@@ -172,7 +172,10 @@ function linkLegacyPrograms(): string {
   return folder;
 }
 
-/** What a container runtime does for a container of the agent. */
+/**
+ * Returns a command that starts a program with the rights that a container runtime gives the
+ * agent's container.
+ */
 function asAgent({ uid = agentUid, capabilities = [] }: Agent): readonly string[] {
   const added = capabilities.map((name) => `,+${name}`).join('');
   return [

@@ -16,7 +16,7 @@ export interface Namespaces {
 export const podAddress = '10.77.0.2';
 export const outsideAddress = '10.77.0.1';
 
-/** The system's Python, because other users may not be able to read root's own. */
+/** The system's Python, because other users may not have access to a Python of root. */
 export const python = '/usr/bin/python3';
 
 /** Settings of a node that helps an agent: it forwards, and checks no source address and no route. */
@@ -35,7 +35,10 @@ const openSettings: readonly (readonly [string, string])[] = [
 
 let count = 0;
 
-/** Installs what the tests of network namespaces need. Only root can make network namespaces. */
+/**
+ * Installs the programs that tests of network namespaces need. Only root can create network
+ * namespaces.
+ */
 async function installPrograms(): Promise<void> {
   if (process.getuid?.() !== 0) {
     throw new Error(
@@ -50,7 +53,7 @@ async function installPrograms(): Promise<void> {
   if (!existsSync(python)) await installPackages(['python3']);
 }
 
-/** Two network namespaces, connected by a virtual Ethernet cable. */
+/** Creates two network namespaces that are connected by a virtual Ethernet cable. */
 export async function openNamespaces(): Promise<Namespaces> {
   await installPrograms();
   count += 1;
@@ -94,7 +97,7 @@ async function setSysctl(namespace: string, name: string, value: string): Promis
   await run('nsenter', [...enter(namespace), 'sh', '-c', `echo ${value} > /proc/sys/net/${name}`]);
 }
 
-/** The arguments of `nsenter` for a network namespace. */
+/** Returns the arguments of `nsenter` for a network namespace. */
 export function enter(namespace: string): readonly string[] {
   return [`--net=/run/netns/${namespace}`, '--'];
 }

@@ -9,7 +9,10 @@ interface Frame {
 }
 
 export interface Recorder {
-  /** Frames that left the pod since the last call, except ARP, neighbour discovery and beacons. */
+  /**
+   * Returns the frames that left the pod since the last call, except ARP, neighbour discovery and
+   * beacons.
+   */
   arrived(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
@@ -104,7 +107,7 @@ const protocolNames: Readonly<Record<number, string>> = {
   58: 'icmpv6',
 };
 
-/** Such as `udp 10.77.0.2 > 8.8.8.8:53`, or `icmpv6 135 fe80::1 > ff02::1`. */
+/** Returns a text such as `udp 10.77.0.2 > 8.8.8.8:53` or `icmpv6 135 fe80::1 > ff02::1`. */
 function describeFrame(bytes: Buffer): string {
   const type = bytes.readUInt16BE(12);
   if (type === 0x0806) return 'arp';

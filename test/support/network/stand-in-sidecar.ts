@@ -1,5 +1,5 @@
 // A stand-in for the sidecar's transparent listener: answers HTTP, the internal host and DNS on
-// loopback, as the user of its argument. Prints `ready`.
+// loopback. Runs as the user that its first argument names. Prints `ready`.
 import { createHash } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ const nothing: InternalHostDeps = {
   caCertificate: () => '',
 };
 
-/** Every name has a synthetic address. */
+/** Answers every name with a synthetic address. */
 function answerName(question: Packet): Packet {
   const [asked] = question.questions ?? [];
   const name = asked?.name ?? '';
@@ -61,7 +61,7 @@ for (const host of ['127.0.0.1', '::1']) {
 
   const udp = createSocket(host === '::1' ? 'udp6' : 'udp4');
   udp.on('message', (message, { address, port: from }) => {
-    // A send fails if the answer to a forged source address is dropped.
+    // The send fails if the kernel drops the answer to a forged source address.
     udp.send(encode(answerName(decode(message))), from, address, () => {});
   });
   udp.bind(Number(dnsPort), host);

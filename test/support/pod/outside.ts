@@ -29,8 +29,8 @@ export interface Outside {
 }
 
 /**
- * Starts `outside-host.ts`. `ports` lists its ports that lead to servers on this machine's loopback,
- * and the URLs of these servers.
+ * Starts `outside-host.ts`. `ports` maps ports of the outside host to the URLs of servers on this
+ * machine's loopback.
  */
 export async function startOutside(
   namespaces: Namespaces,

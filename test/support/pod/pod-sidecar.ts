@@ -17,18 +17,21 @@ export interface PodSidecar {
   kill(): Promise<void>;
 }
 
-/** The command line that runs a program as this user without capabilities, now and after exec. */
+/**
+ * Returns a command that runs a program as this user. Neither this program nor any program that it
+ * executes has capabilities.
+ */
 export function asUser(uid: number): readonly string[] {
   const ids = [`--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--no-new-privs'];
   return ['setpriv', ...ids, '--inh-caps=-all', '--bounding-set=-all'];
 }
 
-/** Node, by its path in the folder of the code. */
+/** The path of Node in the folder of the code. */
 export const node = 'node_modules/.bin/node';
 
 /**
- * The command line that runs a program in the folder of Sallyport's code. A bind mount at `code`
- * makes it readable for every user, wherever it lies.
+ * Returns a command that runs a program in the folder of Sallyport's code. A bind mount at `code`
+ * makes the folder readable for every user, wherever it is.
  */
 export function withCode(code: string, program: readonly string[], alsoMount = 'true') {
   const script = `mount --bind "${root}" "${code}" && ${alsoMount} && cd "${code}" && exec "$@"`;

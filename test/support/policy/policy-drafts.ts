@@ -1,4 +1,6 @@
-/** Policies as an author might send them: a valid one, and ways to change a part of it. */
+/**
+ * Policies as an author might send them: a valid policy, and functions that change a part of it.
+ */
 export type Fields = Record<string, unknown>;
 
 export const condition = (fields: Fields = {}): Fields => ({

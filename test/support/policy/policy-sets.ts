@@ -39,7 +39,10 @@ export const noPolicies: PolicySet = {
   }),
 };
 
-/** Policies that fail when they are evaluated, because an earlier stage must refuse the call. */
+/**
+ * Policies that throw an error when they are evaluated, for tests in which an earlier check must
+ * refuse the call.
+ */
 export const unaskedPolicies: PolicySet = {
   hash,
   size: 1,

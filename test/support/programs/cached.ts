@@ -6,8 +6,8 @@ import { join, resolve } from 'node:path';
 const cache = resolve(import.meta.dirname, '../../../node_modules/.cache/sallyport-tests');
 
 /**
- * Creates a folder once for each content of `dependsOn`, and keeps it for later runs. The folder
- * gets its final name when it is complete. If concurrent runs create it, the first one is kept.
+ * Creates a folder once for each value of `dependsOn`, and keeps it for later runs. The folder gets
+ * its final name when it is complete. If concurrent runs create it, the first one is kept.
  */
 export async function cachedFolder(
   name: string,

@@ -23,8 +23,9 @@ export function goModule(folder: string): Promise<string> {
 }
 
 /**
- * The program of a published Go package at an exact version, such as `helm.sh/helm/v3/cmd/helm`;
- * built once and cached. `needs` is the Go version that its module requires.
+ * Returns the program of a published Go package at an exact version, such as
+ * `helm.sh/helm/v3/cmd/helm`; builds it once and caches it. `needs` is the Go version that its
+ * module requires.
  */
 export async function goPackage(path: string, version: string, needs: string): Promise<string> {
   const go = await goOfVersion(needs);
@@ -37,7 +38,8 @@ export async function goPackage(path: string, version: string, needs: string): P
       GOBIN: draft,
     };
     const install = [go, 'install', '-ldflags=-s -w', `${path}@${version}`];
-    // Test files that need the program at the same time wait for the first, whose build Go caches.
+    // Test files that need the program at the same time wait for the first of them. Go caches its
+    // build.
     const [flock] = await findPrograms(['flock']);
     const lock = flock === undefined ? [] : [flock, join(tmpdir(), 'sallyport-go-package.lock')];
     const [file = '', ...args] = [...lock, ...install];
@@ -55,8 +57,8 @@ async function goFor(module: string): Promise<string> {
 }
 
 /**
- * The installed Go, or, if a newer version is wanted, that version from the module proxy. Go 1.21
- * and later would fetch it automatically; the version in Debian 12 does not.
+ * Returns the installed Go or, if a newer version is wanted, that version from the module proxy. Go
+ * 1.21 and later would fetch it automatically; the version in Debian 12 does not.
  */
 async function goOfVersion(wanted: string): Promise<string> {
   const go = await installedGo();

@@ -38,7 +38,7 @@ interface RestartOptions {
   readonly ready: boolean;
   /** Settings to change. They stay changed for later starts. */
   readonly env?: Readonly<Record<string, string>>;
-  /** How the sidecar is started, from now on. */
+  /** Starts the sidecar, now and in later restarts. */
   readonly launch?: Launch;
 }
 
