@@ -42,7 +42,7 @@ async function main(version: string): Promise<void> {
   console.log(`${target}: ${fs.statSync(target).size} bytes (${tar.length} unpacked)`);
 }
 
-/** Starts a server in place of the API to which the stored bindings lead. */
+/** Starts a server in place of the API that the stored bindings name. */
 async function startUpstream(): Promise<http.Server> {
   const server = http.createServer((req, res) => {
     req.resume().on('end', () => {
