@@ -170,8 +170,8 @@ describe('import rules', () => {
 const signedStore = 'control-plane/platform/signed-store';
 
 /**
- * Files outside the store that use SQL or delegates of signed tables, each with the reason why a
- * forged row gains nothing there.
+ * Files outside the store that access signed tables by SQL or Prisma delegates, each with the
+ * reason why a forged row gains nothing there.
  */
 const rawUses: Readonly<Record<string, string>> = {
   'control-plane/actions/state-query.ts': 'reads rows as Unverified; load-state.ts verifies them',
@@ -265,7 +265,7 @@ function folderGraph(
   return new Map([...graph].map(([folder, targets]) => [folder, [...targets]]));
 }
 
-/** Returns the cycles that the first walk through the graph finds. */
+/** Returns the cycles that a depth-first search through the graph finds. */
 function circlesIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const done = new Set<string>();
   const circles: string[] = [];
