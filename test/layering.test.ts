@@ -113,7 +113,7 @@ describe('import rules', () => {
     ).toEqual([]);
   });
 
-  it('keep OpenTelemetry out of modules that are loaded without a configured collector', () => {
+  it('keep OpenTelemetry out of the modules that are loaded when no collector is configured', () => {
     const traced = ['proxy/telemetry/call-trace.ts', 'proxy/telemetry/otlp.ts'];
     expect(
       offenders((file) => file.packages.some((name) => name.startsWith('@opentelemetry/'))),

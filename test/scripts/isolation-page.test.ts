@@ -4,7 +4,7 @@ import { isolationPage } from '../../scripts/isolation-page.ts';
 import { escapeAttempts } from '../support/network/escape-attempts.ts';
 import { escapeScenarios } from '../support/network/escape-scenarios.ts';
 
-it('docs/explanation/isolation.md has the tested escape attempts (npm run reference)', () => {
+it('docs/explanation/isolation.md lists the tested escape attempts (npm run reference)', () => {
   const path = new URL('../../docs/explanation/isolation.md', import.meta.url);
   const page = readFileSync(path, 'utf8');
   expect(page).toBe(isolationPage(page));

@@ -103,7 +103,7 @@ it.each([
   expect(setsIn({ path: 'proxy/any.ts', text })).toHaveLength(1);
 });
 
-it('the error table has no entry for codes that a policy sets', () => {
+it('the error table has no entry for codes that come from policies', () => {
   expect(errorKindOf('acme.too_risky')).toBeUndefined();
   expect(errorKindOf('toString')).toBeUndefined();
   expect(errorKindOf('upstream.reset')).toMatchObject({ ownStatus: true, isOutcome: true });

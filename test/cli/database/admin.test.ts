@@ -88,7 +88,7 @@ describe('sallyport admin', () => {
 });
 
 describe('sallyport admin migrate', () => {
-  it('applies all migrations with nothing but DATABASE_URL, and none the second time', async () => {
+  it('needs no setting except DATABASE_URL; applies all migrations, and none when it is run again', async () => {
     const empty = await freshDatabase();
     try {
       const migrate = async () => {

@@ -118,7 +118,7 @@ describe('an isolated run denies', () => {
     expect(stage.host.contacts().slice(before)).toEqual([]);
   });
 
-  it('nothing that the host itself may do, so that the attempts are real', async () => {
+  it('only attempts from inside: the host itself reaches the server that the attempts address', async () => {
     const { tcp } = stage.host;
     const { connect } = await import('node:net');
     const socket = connect(tcp, hostAddress());

@@ -49,7 +49,7 @@ describe.each(['nftables', 'iptables'])('`sallyport network` with %s', (backend)
     expect(await lab.network(['check'])).toMatchObject({ code: 0 });
   });
 
-  it('replaces rules with other settings, and then equals a first application', async () => {
+  it('replaces rules that have other settings; the result equals a first application', async () => {
     await applied();
     const rules = await allRules();
     await apply('--backend', backend, '--uid', '2000', '--port', '16001', '--dns-port', '16053');
@@ -58,7 +58,7 @@ describe.each(['nftables', 'iptables'])('`sallyport network` with %s', (backend)
     expect(await allRules()).toBe(rules);
   });
 
-  it("lets the sidecar's user out, and its connections end in order", async () => {
+  it("allows packets of the sidecar's user, and lets its connections close cleanly", async () => {
     await applied();
     const server = await lab.startOutside('tcp_server', ['7001']);
     await lab.arrived();
@@ -74,7 +74,7 @@ describe.each(['nftables', 'iptables'])('`sallyport network` with %s', (backend)
     expect(await lab.arrived()).toContain(`udp ${podAddress} > 8.8.8.8 port 53`);
   });
 
-  it('lets a server in the pod answer connections of other hosts', async () => {
+  it('lets a server in the pod answer connections from other hosts', async () => {
     await applied();
     const client = await lab.startOutside('connect_to_pod', ['7002']);
     const server = await lab.startAgent('answer_inbound', ['7002']);
@@ -108,7 +108,7 @@ describe.each(['nftables', 'iptables'])('`sallyport network` with %s', (backend)
     expect(await lab.arrived()).toEqual([`udp ${podAddress} > 8.8.8.8 port 443`]);
   });
 
-  it('reports other settings by their own reason codes', async () => {
+  it('reports each setting that differs, with a reason code for this setting', async () => {
     await applied();
     const { code, output } = await lab.network(['check', '--uid', '2000', '--dns-port', '16053']);
     expect(code).toBe(1);

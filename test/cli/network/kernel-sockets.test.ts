@@ -32,7 +32,7 @@ it('reads addresses of both families, and IPv4-mapped ones as IPv4', () => {
 });
 
 it.each(['127.0.0.1', '::1'])(
-  'finds who listens and who accepted a connection on %s',
+  'finds the user who listens and the user who accepted a connection on %s',
   async (host) => {
     const server = createServer().listen(0, host);
     await once(server, 'listening');

@@ -111,7 +111,7 @@ describe('`sallyport network validate`', () => {
     expect(await codesOf()).toEqual(['network.filter_missing', 'network.filter_missing']);
   });
 
-  it('fails if only UDP queries are not redirected', async () => {
+  it('fails if everything except DNS queries over UDP is redirected', async () => {
     await lab.startSidecar();
     await apply();
     await inPod('nft insert rule inet sallyport to_sidecar udp dport 53 return');

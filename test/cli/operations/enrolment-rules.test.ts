@@ -23,7 +23,7 @@ const set = (name: string, ...more: readonly string[]) => {
   return rules('set', name, ...terms, ...account, ...more);
 };
 
-it('sets, lists and removes enrolment rules, and reports what they give and revoke', async () => {
+it('sets, lists and removes enrolment rules, and reports what they grant and revoke', async () => {
   expect((await rules('list')).out).toMatch(
     /^No enrolment rules\. Run `sallyport sidecars rules set`/,
   );

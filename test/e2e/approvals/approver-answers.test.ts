@@ -83,7 +83,7 @@ describe('the comment of an approver', () => {
     expect(JSON.stringify(body)).not.toContain('acme.example');
   });
 
-  it('is part of the approval at the sidecar’s internal host, but no other text of the approver is', async () => {
+  it('is the only text of the approver in the approval at the sidecar’s internal host', async () => {
     const id = await ask(2002);
     await decide(id, { action: 'deny', comment });
     await stands(id, 'denied');

@@ -184,7 +184,7 @@ describe('the evidence of a call to a very long host name', () => {
   });
 });
 
-describe('SIGTERM to a sidecar', () => {
+describe('a sidecar that receives SIGTERM', () => {
   it('answers held calls, completes calls in progress, uploads the spool and exits with 0 in seconds', async () => {
     const bench = await startGatedBench({ SALLYPORT_HOLD_MS: '60000' });
     try {
@@ -213,7 +213,7 @@ describe('SIGTERM to a sidecar', () => {
     }
   });
 
-  it('is handled in seconds even without the control plane and Redis; the evidence is sealed after the next start', async () => {
+  it('exits in seconds even without the control plane and Redis; the evidence is sealed after the next start', async () => {
     const bench = await startFaultBench();
     try {
       process.kill(bench.separate.controlPlane.pid, 'SIGSTOP');

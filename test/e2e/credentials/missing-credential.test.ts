@@ -53,7 +53,7 @@ describe('a bound call without a stored credential', () => {
     );
   });
 
-  it('is reported whatever the response is if a credential is bound to a similar host, which the report names', async () => {
+  it('is reported, whatever the response is, if a credential is bound to a similar host; the report names this host', async () => {
     bench.upstream.behave((_req, res) => res.end('{}'));
     const put = await bench.separate.api('PUT', '/v1/runtime/bindings/near', {
       protocol: 'http',

@@ -151,7 +151,7 @@ describe('SIGTERM to a sidecar', () => {
     });
   });
 
-  it('lets a call complete whose response is an event stream', async () => {
+  it('lets a call complete if its response is an event stream', async () => {
     const call = await send('POST', '/events/answer', 'Content-Length: 0\r\n');
     await until('it streams', () => call.text().includes('data: 1'));
     const exit = stage.separate.sidecar.stop();

@@ -298,7 +298,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     await untilBoth('know', async (by) => (await standingAt(by, wide)) !== 'approved');
   });
 
-  it('make one decision on a preflight with one idempotency key, and return one response', async () => {
+  it('make one decision for concurrent preflights with one idempotency key, and return the same response to all', async () => {
     const { passport, jti } = await issue();
     const body = {
       tool: 'bank.pay',

@@ -187,7 +187,7 @@ describe('a sidecar without Redis', () => {
 });
 
 describe('a sidecar without the control plane', () => {
-  it('continues calls, keeps evidence in the spool, and uploads it afterwards so that it is sealed exactly once', async () => {
+  it('still performs calls, keeps evidence in the spool, and uploads it afterwards so that it is sealed exactly once', async () => {
     const bench = await startFaultBench();
     try {
       await bench.separate.controlPlane.kill();
@@ -218,7 +218,7 @@ describe('a sidecar without the control plane', () => {
 });
 
 describe('a sidecar without Postgres', () => {
-  it('continues calls, and has their evidence sealed when Postgres is available again', async () => {
+  it('still performs calls, whose evidence is sealed when Postgres is available again', async () => {
     const { startPostgres } = await import('../../support/programs/postgres.ts');
     const postgres = await startPostgres();
     const bench = await startFaultBench({}, postgres.url);

@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => cleanup.run());
 
-it('a sidecar as in a pod answers its probes at another address, with the trust bundle written', async () => {
+it('a sidecar with the settings of a pod answers probes only at the configured address, and writes the trust bundle', async () => {
   const trust = temporaryFolder(cleanup);
   const admin = `http://127.0.0.2:${new URL(separate.adminUrl).port}`;
   await separate.sidecar.kill();
@@ -37,7 +37,7 @@ it('a sidecar as in a pod answers its probes at another address, with the trust 
   expect(await answersOk(`${separate.adminUrl}/readyz`)).toBe(false);
 });
 
-it('a sidecar refuses to start for another agent than the one it is enrolled for', async () => {
+it('a sidecar refuses to start if its settings name an agent other than the one it is enrolled for', async () => {
   await separate.sidecar.kill();
   await separate.restartSidecar({ ready: false, env: { SALLYPORT_AGENT_ID: '999' } });
   expect(await separate.sidecar.exited()).toBe(1);

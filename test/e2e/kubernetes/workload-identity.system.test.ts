@@ -43,7 +43,7 @@ describe('the sidecar of a pod', () => {
     expect(program.output()).not.toMatch(/eyJ/);
   });
 
-  it('is the same one after its container restarted with its data directory', async () => {
+  it('keeps its identity when its container restarts with its data directory', async () => {
     const [before] = await liveOf('first');
     await program.kill();
     program = first.start();
@@ -51,7 +51,7 @@ describe('the sidecar of a pod', () => {
     expect((await liveOf('first')).map(({ id }) => id)).toEqual([before?.id]);
   });
 
-  it('replaces the former one after its container restarted without its data directory', async () => {
+  it('gets a new identity, which replaces the former one, when its container restarts without its data directory', async () => {
     const [before] = await liveOf('first');
     await program.kill();
     fs.rmSync(first.dataDir, { recursive: true });
@@ -79,7 +79,7 @@ describe('the sidecar of a pod', () => {
     expect(await program.stop()).toBe(0);
   });
 
-  it('stays without identity when an operator revokes it, and ends at once on SIGTERM', async () => {
+  it('is not enrolled again after an operator revoked it, and ends at once on SIGTERM', async () => {
     const pod = await stage.pod('stopped');
     await pod.renewToken();
     const running = pod.start();
@@ -92,7 +92,7 @@ describe('the sidecar of a pod', () => {
     expect(await running.stop()).toBe(0);
   });
 
-  it('is enrolled once when the control plane is killed in the middle of its enrolment', async () => {
+  it('is enrolled only once if the control plane is killed during its enrolment', async () => {
     await stage.controlPlane?.kill();
     await stage.startControlPlane();
     let isAsked = false;

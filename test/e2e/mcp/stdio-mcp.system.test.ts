@@ -130,7 +130,7 @@ describe('a stdio server behind sallyport mcp', () => {
     );
   });
 
-  it('can send log messages, and progress in order before the response', async () => {
+  it('can send log messages, and can send progress that arrives in order before the response', async () => {
     const logged: unknown[] = [];
     client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
       logged.push(params.data);
@@ -328,7 +328,7 @@ describe('the end of a stdio session', () => {
     expect(isAlive(diary.pid())).toBe(false);
   });
 
-  it('after SIGTERM to the bridge is orderly, and ends the server', async () => {
+  it('after SIGTERM to the bridge is clean, and also ends the server', async () => {
     const { client, diary, transport } = await connected();
     const closed = new Promise<void>((resolve) => {
       client.onclose = resolve;

@@ -120,7 +120,7 @@ describe('the metrics', () => {
     await bench.untilSealed('the call', (events) => events.some((event) => event.id === id));
   }, 60_000);
 
-  it('report at sidecar and control plane that Redis is unavailable, and the refusals until Redis recovers', async () => {
+  it('report at the sidecar and the control plane that Redis is unavailable; the sidecar then refuses calls', async () => {
     const { bench } = stage;
     const pages = [stage.metrics, controlPlane];
     await bench.redis.stop();

@@ -104,7 +104,7 @@ describe('traces', () => {
     });
   });
 
-  it('name an MCP call by its method and tool, but name a refused one by its method only and mark it as a tool error', async () => {
+  it('name an MCP call by its method and tool; a refused MCP call is named by its method only and marked as a tool error', async () => {
     const [allowed, denied] = [agentSpan(), agentSpan()];
     const version = { 'mcp-protocol-version': '2025-06-18' };
     const args = { customer_id: 'c1' };
@@ -202,7 +202,7 @@ describe('an unavailable trace collector', () => {
     return startFaultBench({ ...env, OTEL_BSP_SCHEDULE_DELAY: '50' });
   }
 
-  it('delays no call, and its failed exports are counted', async () => {
+  it('delays no call; the sidecar counts the failed exports', async () => {
     const bench = await tracedBench({
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `http://127.0.0.1:${await freePort()}/v1/traces`,
       OTEL_EXPORTER_OTLP_TIMEOUT: '200',

@@ -84,7 +84,7 @@ describe('a host without bindings', () => {
     expect(answer).not.toContain('hidden');
   });
 
-  it('has refusals that differ from those of a bound host, which name the binding of the bound host', async () => {
+  it('gets refusals unlike those of a bound host, which name the bindings of that host', async () => {
     const { body } = await bench.pay(1_000);
     expect(body.details).toEqual({
       tool: 'bank.pay',

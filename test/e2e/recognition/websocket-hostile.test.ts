@@ -156,7 +156,7 @@ describe('a WebSocket with a hostile agent or upstream', () => {
     },
   );
 
-  it('gets a 101 response with the decision, and without headers that lead the agent around the sidecar', async () => {
+  it('gets a 101 response with the decision, and without headers that would let the agent bypass the sidecar', async () => {
     answer = (socket) =>
       socket.end(`${opening}Alt-Svc: h3=":1"\r\nSallyport-Decision: allow\r\nX-Kept: yes\r\n\r\n`);
     const text = await ask(handshake);

@@ -49,7 +49,7 @@ async function stored(method: string, path: string, body: unknown): Promise<void
 const curl = (...args: readonly string[]) =>
   pod.agent(['curl', '-sS', '--max-time', '60', '--cacert', pod.sidecar.caPath, ...args]);
 
-describe.each(clientNames)('an agent with %s that knows nothing of the sidecar', (name) => {
+describe.each(clientNames)('an agent that uses %s and has no setting for the sidecar', (name) => {
   const request = async (url: string) => {
     const client = clients.find((one) => one.name === name);
     if (client === undefined) throw new Error(`${name} was not prepared`);
@@ -96,7 +96,7 @@ describe.each(clientNames)('an agent with %s that knows nothing of the sidecar',
 });
 
 describe('a pod with redirect rules', () => {
-  it('passes validation as an agent', async () => {
+  it('passes `sallyport network validate` when the agent runs it', async () => {
     const { code, output } = await pod.validate();
     expect({ code, output }).toMatchObject({
       code: 0,
@@ -104,7 +104,7 @@ describe('a pod with redirect rules', () => {
     });
   });
 
-  it('tunnels other protocols to a passthrough host, in which the server speaks first', async () => {
+  it('tunnels a protocol in which the server speaks first to a passthrough host', async () => {
     const script = `import socket; s=socket.create_connection(("mail.example",${mailPort}),30); print(s.recv(99)); s.send(b"HELO"); print(s.recv(99))`;
     const { output } = await pod.agent(['/usr/bin/python3', '-c', script]);
     expect(output).toBe(`${pythonBytes(greeting)}\n${pythonBytes('250 HELO')}\n`);
@@ -140,7 +140,7 @@ describe('a pod with redirect rules', () => {
     expect(pod.arrived.at(-1)?.to).toBe(`::ffff:${hosts['api.example']}`);
   });
 
-  it('has no network when the sidecar is dead', async () => {
+  it('cannot reach the network when the sidecar is dead', async () => {
     await pod.sidecar.kill();
     const before = pod.arrived.length;
     expect((await curl('https://api.example/items/1')).code).not.toBe(0);

@@ -61,7 +61,7 @@ const framed = (message: Buffer) => {
 const rcodeOf = (message: Buffer) => message.readUInt16BE(2) & 15;
 
 describe('the DNS server of the sidecar', () => {
-  it('answers A and AAAA with addresses that lead back to the name', async () => {
+  it('answers A and AAAA with synthetic addresses, which belong to the queried name', async () => {
     const [ipv4] = await resolver.resolve4('API.Example', { ttl: true });
     const [ipv6 = ''] = await resolver.resolve6('api.example');
     expect(names.nameOf(ipv4?.address ?? '')).toBe('api.example');
@@ -110,7 +110,7 @@ describe('the DNS server of the sidecar', () => {
     },
   );
 
-  it('keeps id, question and the RD bit, and answers EDNS with EDNS', async () => {
+  it('copies the id, the question and the RD bit of the query, and answers EDNS with EDNS', async () => {
     const opt = { type: 'OPT', name: '.', udpPayloadSize: 4096, extendedRcode: 0, ednsVersion: 0 };
     const asked = query({
       additionals: [{ ...opt, flags: 0, flag_do: false, options: [] } as never],
@@ -121,7 +121,7 @@ describe('the DNS server of the sidecar', () => {
     expect(response.additionals).toMatchObject([{ type: 'OPT' }]);
   });
 
-  it('answers queries over TCP that arrive in pieces, in their order', async () => {
+  it('answers TCP queries in their order, even if they arrive in pieces', async () => {
     const asked = [1, 2, 3].map((id) => framed(query({ id })));
     const responses = await overTcp(Buffer.concat(asked), 3);
     expect(responses.map((response) => decode(response).id)).toEqual([1, 2, 3]);

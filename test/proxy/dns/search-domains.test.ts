@@ -19,7 +19,7 @@ describe('search domains', () => {
     expect(readSearchDomains(missing)).toEqual([]);
   });
 
-  it('are removed from a name that a resolver completed', () => {
+  it('are removed from a name to which a resolver appended one', () => {
     const domains = ['ns.svc.cluster.local', 'svc.cluster.local', 'cluster.local'];
     expect(withoutSearchDomains('db.example.com.ns.svc.cluster.local', domains)).toEqual([
       'db.example.com',

@@ -15,7 +15,7 @@ describe('the synthetic addresses of a name', () => {
     });
   });
 
-  it('lie in 198.18.0.0/15 and in one unique local prefix, also beyond 65,536 names', () => {
+  it('are in 198.18.0.0/15 and in one unique local IPv6 prefix, even for more than 65,536 names', () => {
     const names = new SyntheticNames({ namesMax: 70_000 });
     let last = names.addressesOf('first.example');
     for (let index = 0; index < 66_000; index++) last = names.addressesOf(named(index));
@@ -25,7 +25,7 @@ describe('the synthetic addresses of a name', () => {
     expect(names.nameOf(last.ipv4)).toBe(named(65_999));
   });
 
-  it('are forgotten first if they were used least recently', () => {
+  it('are forgotten in the order of their last use if there are too many names', () => {
     const names = new SyntheticNames({ namesMax: 3 });
     const [a, b] = [names.addressesOf('a.example'), names.addressesOf('b.example')];
     names.addressesOf('c.example');
@@ -36,7 +36,7 @@ describe('the synthetic addresses of a name', () => {
     expect(d.ipv4).not.toBe(b.ipv4);
   });
 
-  it('are given to another name only after all other addresses', () => {
+  it('are assigned to another name only after all other addresses were used', () => {
     const names = new SyntheticNames({ namesMax: 2 });
     const { ipv4 } = names.addressesOf('old.example');
     for (let index = 0; index < 131_068; index++) {

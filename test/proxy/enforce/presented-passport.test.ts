@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { UsedPassports } from '../../../proxy/enforce/presented-passport.ts';
 
-it('a used passport is remembered for ten minutes after its expiry, and no longer', () => {
+it('a used passport is remembered until ten minutes after its expiry', () => {
   const used = new UsedPassports();
   expect(used.add('first', { expiresAtMs: 1_000, nowMs: 0 })).toBe(true);
   for (let n = 0; n < 5_000; n++) {

@@ -211,7 +211,7 @@ describe('a TLS session of an agent', () => {
 });
 
 describe('a flood of host names', () => {
-  it('is refused with 429 at CONNECT and mints no certificate, and known hosts still work', async () => {
+  it('is refused with 429 at CONNECT and mints no certificate; connections to known hosts still succeed', async () => {
     const { proxy } = await logged();
     const answers: string[] = [];
     const known = await handshake(proxy, 'known.example:443', { servername: 'known.example' });

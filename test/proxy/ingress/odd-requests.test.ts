@@ -72,7 +72,7 @@ describe('pipelined requests', () => {
     expect(order).toEqual(['begin /0', 'end /0', 'begin /1', 'end /1', 'begin /2', 'end /2']);
   });
 
-  it('close the connection if there are more than the queue holds', async () => {
+  it('close the connection if there are more of them than the queue can hold', async () => {
     const own = await startProxy(stage.cleanup, { handle: () => new Promise(() => {}) });
     const request = `GET ${stage.target()} HTTP/1.1\r\n${stage.host()}\r\n`;
     expect(await raw(own.port, request.repeat(200))).toBe('');

@@ -125,7 +125,7 @@ describe('a redirected connection with TLS', () => {
     expect(codes(await exchange(secure, get('b.example')))).toEqual(['proxy.host_mismatch']);
   });
 
-  it('may lack the SNI only if the agent used an address without a name', async () => {
+  it('may lack an SNI only if the address that the agent used belongs to no name', async () => {
     const literal = await redirecting(to(443));
     const secure = await secured(literal.open(), '', literal.proxy.authority.certPem);
     expect(codes(await exchange(secure, get('b.example')))).toEqual(['proxy.host_mismatch']);
@@ -136,7 +136,7 @@ describe('a redirected connection with TLS', () => {
     expect(named.proxy.refusals).toEqual(['proxy.sni_missing']);
   });
 
-  it('is tunnelled to the SNI if that is a passthrough host', async () => {
+  it('is tunnelled to the host in its SNI if this is a passthrough host', async () => {
     const upstreams = testAuthority(cleanup);
     const leaf = upstreams.leafFor(host);
     const server = createTlsServer(
@@ -150,7 +150,7 @@ describe('a redirected connection with TLS', () => {
     expect(await proxy.tunnels[0]?.ended).toMatchObject({ sni: host, failure: undefined });
   });
 
-  it('explains inside TLS why a tunnel is refused', async () => {
+  it('receives the reason of a refused tunnel as a response inside TLS', async () => {
     const { proxy, open } = await redirecting(to(443, [host]), {
       passthrough: () => 'tunnel',
       onTunnel: () => Promise.reject(new GatewayError('runtime.kill_switch')),

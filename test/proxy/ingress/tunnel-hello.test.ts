@@ -226,7 +226,7 @@ describe('TLS in a tunnel', () => {
     expect(end.failure).toMatch(/closed before/);
   });
 
-  it('does not deliver bytes to the agent that a server sends before the ClientHello', async () => {
+  it('does not let the agent receive bytes that a server sends before the ClientHello', async () => {
     const banner = await listening(
       createServer((socket) => socket.write('220 mail ready\r\n')),
       cleanup,

@@ -122,7 +122,7 @@ describe('a tunnel', () => {
     await until(() => upstreamSockets[0]?.destroyed ?? false);
   });
 
-  it('does not dial the upstream if it is closed before it opens', async () => {
+  it('does not dial the upstream if the sidecar closes the tunnel before dialling', async () => {
     const proxy = await tunnelling({ onTunnel: (tunnel) => tunnel.close() });
     expect(await raw(proxy.port, connectTo(port))).toMatch(/^HTTP\/1\.1 50\d /);
     expect(upstreamSockets).toEqual([]);

@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-it('a sidecar verifies the control plane’s certificate even with NODE_TLS_REJECT_UNAUTHORIZED=0', async () => {
+it('a sidecar verifies the control plane’s certificate even if NODE_TLS_REJECT_UNAUTHORIZED is 0', async () => {
   let requests = 0;
   const port = await httpsUpstream(cleanup, testAuthority(cleanup), (_req, res) => {
     requests++;

@@ -4,7 +4,7 @@ import { readConfig } from '../../../proxy/settings/config.ts';
 const read = (env: Readonly<Record<string, string>>) => readConfig({ env, readFile: () => '' });
 const workload = { SALLYPORT_WORKLOAD_TOKEN_FILE: '/var/run/sallyport/token' };
 
-it('reads the file of the workload token and the tenant to enrol in', () => {
+it('the sidecar reads two settings: the file of the workload token, and the tenant in which it enrols', () => {
   const config = read({ ...workload, SALLYPORT_TENANT: 'acme' });
   expect(config).toMatchObject({
     workloadTokenFile: '/var/run/sallyport/token',
@@ -13,7 +13,7 @@ it('reads the file of the workload token and the tenant to enrol in', () => {
   expect(read({}).workloadTokenFile).toBeUndefined();
 });
 
-it('refuses an enrolment token together with a workload token', () => {
+it('the sidecar refuses an enrolment token together with a workload token', () => {
   expect(() => read({ ...workload, SALLYPORT_ENROLMENT_TOKEN: 'set_x' })).toThrow(
     'Set SALLYPORT_ENROLMENT_TOKEN or SALLYPORT_WORKLOAD_TOKEN_FILE, not both.',
   );

@@ -147,7 +147,7 @@ describe('a damaged spool', () => {
     expect(fs.readdirSync(folder).some((name) => name.startsWith('damaged-'))).toBe(true);
   });
 
-  it('uploads records that are still in memory unchanged, even if the file was changed', async () => {
+  it('uploads the records that are still in memory, even if the file was changed', async () => {
     const spool = open({ tailBytesMax: 10_000 });
     await write(spool, 1, 5);
     const [file = ''] = segmentFiles();

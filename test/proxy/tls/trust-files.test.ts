@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => cleanup.run());
 
-it('the trust files hold public authorities and the own one, readable by every user', () => {
+it('the trust files contain the public authorities and the sidecar’s own authority, and every user can read them', () => {
   const { certPem } = testAuthority(cleanup);
   writeTrustFiles(folder, trustBundle(certPem));
   expect(readdirSync(folder).toSorted()).toEqual(['ca-bundle.pem', 'truststore.p12']);
@@ -33,7 +33,7 @@ it('the trust files of an earlier start are replaced', () => {
   expect(readdirSync(folder)).toHaveLength(2);
 });
 
-it('a directory that is missing is named with what to do', () => {
+it('the error for a missing directory names the directory and states what to do', () => {
   expect(() => writeTrustFiles(join(folder, 'missing'), '')).toThrow(
     /SALLYPORT_TRUST_BUNDLE_DIRECTORY: cannot write to .*missing\. Name an existing directory/,
   );

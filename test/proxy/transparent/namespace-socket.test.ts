@@ -51,12 +51,12 @@ async function answer(socket: Socket): Promise<unknown> {
   return JSON.parse(line.toString());
 }
 
-it('is open to the user of the sidecar only', () => {
+it('the namespace socket is open only to the sidecar’s user', () => {
   expect(fs.statSync(path).mode & 0o777).toBe(0o600);
 });
 
 it.each(['GET / HTTP/1.1\r\n\r\n', 'x'.repeat(1_000), `${namespaceGreeting}!`])(
-  'refuses a client that begins with %j',
+  'the namespace socket refuses a client that begins with %j',
   async (text) => {
     const socket = await client();
     socket.write(text);
@@ -64,23 +64,26 @@ it.each(['GET / HTTP/1.1\r\n\r\n', 'x'.repeat(1_000), `${namespaceGreeting}!`])(
   },
 );
 
-it('refuses a greeting without descriptors', async () => {
+it('the namespace socket refuses a greeting without descriptors', async () => {
   const socket = await client();
   socket.write(namespaceGreeting);
   expect(await answer(socket)).toEqual({ error: 'run.isolation_sockets_invalid' });
 });
 
-it.each([1, 2, 3, 6])('refuses %d descriptors that are not the expected sockets', async (count) => {
-  const server = createServer();
-  await listening(server, cleanup);
-  const socket = await client();
-  const descriptors = Array.from({ length: count }, () => descriptorOf(server));
-  sendDescriptors(socket, { text: namespaceGreeting, descriptors });
-  expect(await answer(socket)).toEqual({ error: 'run.isolation_sockets_invalid' });
-  expect(served).toBe(0);
-});
+it.each([1, 2, 3, 6])(
+  'the namespace socket refuses %d descriptors that are not the expected sockets',
+  async (count) => {
+    const server = createServer();
+    await listening(server, cleanup);
+    const socket = await client();
+    const descriptors = Array.from({ length: count }, () => descriptorOf(server));
+    sendDescriptors(socket, { text: namespaceGreeting, descriptors });
+    expect(await answer(socket)).toEqual({ error: 'run.isolation_sockets_invalid' });
+    expect(served).toBe(0);
+  },
+);
 
-it('refuses more descriptors than two address families have', async () => {
+it('the namespace socket refuses more descriptors than there are sockets for IPv4 and IPv6', async () => {
   const server = createServer();
   await listening(server, cleanup);
   const socket = await client();

@@ -89,7 +89,7 @@ describe('a streamed response', () => {
     }
   });
 
-  it('can be aborted: before its head, nothing is written; after its head, it stays incomplete', async () => {
+  it('can be aborted: before its head, the agent receives nothing; later, the response stays incomplete', async () => {
     const stop = new AbortController();
     const port = await httpUpstream(cleanup, (req, res) => {
       if (req.url === '/head') res.writeHead(200).write('begin');

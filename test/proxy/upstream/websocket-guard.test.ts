@@ -84,7 +84,7 @@ describe('a WebSocket whose call carries a credential', () => {
     },
   );
 
-  it('forwards harmless messages uncompressed, and removes headers that lead the agent around the proxy', async () => {
+  it('forwards harmless messages uncompressed, and removes headers that would let the agent bypass the proxy', async () => {
     let asked = '';
     const port = await rawUpstream(cleanup, (socket, head) => {
       asked = head;

@@ -169,7 +169,7 @@ describe('escalation', () => {
     },
   );
 
-  it('still lets the person who escalated request more context', () => {
+  it('still permits the person who escalated to request more context', () => {
     const attempt = { approval: { status: 'escalated', escalatedBy: 'bob' } } as const;
     expect(judge({ ...attempt, action: 'request_context' }).ok).toBe(true);
   });

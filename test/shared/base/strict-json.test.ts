@@ -74,7 +74,7 @@ describe('strict JSON', () => {
     expect(parseStrictJson(bytes('"\\ud83d\\ude00"'))).toBe('😀');
   });
 
-  it('starts reading at the start of a view into a larger buffer', () => {
+  it('reads a view into a larger buffer from the start of the view', () => {
     const whole = bytes('xx{"a":1}yy');
     expect(parseStrictJson(whole.subarray(2, 9))).toEqual({ a: 1 });
     expect(parseStrictJson(new Uint8Array(whole.subarray(2, 9)))).toEqual({ a: 1 });

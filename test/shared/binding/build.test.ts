@@ -110,7 +110,7 @@ describe('a request built from a binding', () => {
     expect(codeOf(() => build(refund, args))).toBe(code);
   });
 
-  it('contains, of the agent’s headers, only those that the binding allows', () => {
+  it('contains only those headers of the agent that the binding allows', () => {
     const sent = [
       'Accept',
       'text/plain',

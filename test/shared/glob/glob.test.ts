@@ -160,7 +160,7 @@ describe('the coverage of a glob by another', () => {
     );
   });
 
-  it('is assumed absent if the comparison would exceed the remaining work, which is reduced before the comparison begins', () => {
+  it('is assumed absent if the comparison would exceed the work budget, which is charged before the comparison begins', () => {
     const work = { left: 10_000 };
     const spent = wordOperationsOf(() => {
       expect(globCovers(`${'**a*b'.repeat(20)}*c`, `${'**a*'.repeat(40)}c`, 'tool', work)).toBe(
@@ -194,7 +194,7 @@ describe('clamping requested tools to capabilities', () => {
     expect(spent).toBeLessThanOrEqual(clampWorkMax);
   });
 
-  it('returns no tool if checking its coverage costs more than the remaining work', () => {
+  it('drops a tool if the check of its coverage would exceed the work budget', () => {
     expect(clampTools(['mcp.a.b'], ['mcp.*.b'], { left: 10_000 })).toEqual(['mcp.a.b']);
     expect(clampTools(['mcp.a.b'], ['mcp.*.b'], { left: 10 })).toEqual([]);
   });

@@ -20,7 +20,7 @@ const grant: PassportGrant = {
 };
 
 describe('issuing a passport', () => {
-  it('sets a lifetime that begins at the second of issue', () => {
+  it('sets a lifetime that begins at the time of issue, rounded down to a second', () => {
     const claims = buildClaims(grant);
     expect(claims.iat).toBe(nowMs / 1000);
     expect(claims.nbf).toBe(claims.iat);

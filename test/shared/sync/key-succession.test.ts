@@ -19,19 +19,19 @@ const from = (...keys: readonly (typeof first)[]) => ({
 });
 
 describe('a succession of keys', () => {
-  it('leads from each of its keys to the last key', () => {
+  it('leads to its last key from each earlier key', () => {
     expect(followSuccession(line, from(first))?.kid).toBe(third.kid);
     expect(followSuccession(line, from(second))?.kid).toBe(third.kid);
     expect(followSuccession(line, from(first, second))?.kid).toBe(third.kid);
   });
 
-  it('leads nowhere from its last key or from an unknown key; an empty succession leads nowhere', () => {
+  it('has no next key after its last key or after an unknown key; an empty succession has none at all', () => {
     expect(followSuccession(line, from(third))).toBeUndefined();
     expect(followSuccession(line, from(thief))).toBeUndefined();
     expect(followSuccession([], from(first))).toBeUndefined();
   });
 
-  it('leads neither across a gap nor backwards', () => {
+  it('is followed neither across a gap nor backwards', () => {
     expect(followSuccession(line.slice(1), from(first))).toBeUndefined();
     expect(followSuccession(line.toReversed(), from(first))?.kid).toBe(second.kid);
   });

@@ -115,7 +115,7 @@ describe('a compiled policy set', () => {
     );
   });
 
-  it('ignores policies in mode monitor; policies in mode warn can change only allow to warn', () => {
+  it('ignores policies in mode monitor; a policy in mode warn can only turn an allow into a warn', () => {
     fc.assert(
       fc.property(policies, context, (published, at) => {
         const enforcing = published.filter(
