@@ -200,8 +200,8 @@ function refusePrecondition(attempt: DecisionAttempt): Refusal | undefined {
 }
 
 /**
- * True if a decider required `action` and the requirement is still open. The requirement stays open
- * even if the approval moved to another open state.
+ * True if a decider required `action` and the requirement is still open. An open requirement
+ * remains when the approval moves to another open state.
  */
 function isDemanded(
   action: ApprovalAction,
@@ -223,8 +223,8 @@ function refuseSecondVote(attempt: DecisionAttempt): Refusal | undefined {
 }
 
 /**
- * Returns the votes that still count. Any other act, such as an escalation, cancels the votes
- * before it, and a vote counts only under a role that satisfies the current `minRole`.
+ * Returns the votes that still count: those after the last act that is not a vote (such as an
+ * escalation), by voters whose role satisfies the current `minRole`.
  */
 function standingVotes({ votes, approval }: DecisionAttempt): readonly Vote[] {
   const isVote = ({ action }: Vote) => action === 'approve' || action === 'modify';

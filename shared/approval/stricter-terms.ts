@@ -4,8 +4,8 @@ import { stricterRole } from '../vocabulary/roles.ts';
 import type { ApprovalTerms } from '../vocabulary/verdict.ts';
 
 /**
- * Combines two sets of terms so that a decision which satisfies the result satisfies both.
- * `slaSeconds` is taken from `one`.
+ * Combines two sets of terms into one set. A decision that satisfies the combined terms satisfies
+ * both given sets. `slaSeconds` is taken from `one`.
  */
 export function stricterTerms(one: ApprovalTerms, other: ApprovalTerms): ApprovalTerms {
   const grant = narrower(one.grant, other.grant);

@@ -3,9 +3,9 @@ import { normaliseHost } from './host.ts';
 /** An IP address. An IPv4-mapped IPv6 address is represented as the IPv4 address. */
 export interface Address {
   readonly family: 'ipv4' | 'ipv6';
-  /** In the form of `normaliseHost`; equal for equal addresses. */
+  /** The canonical form of `normaliseHost`; equal addresses have equal text. */
   readonly text: string;
-  /** 4 or 16. */
+  /** 4 or 16 bytes. */
   readonly bytes: Uint8Array;
 }
 

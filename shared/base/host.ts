@@ -73,8 +73,8 @@ function parsePort(digits: string): number | undefined {
 }
 
 /**
- * Formats a host for a URL or a Host header: IPv6 in brackets, the port only if it is not the
- * default.
+ * Formats a host for a URL or a Host header: IPv6 in brackets, and the port only if it is not the
+ * default port.
  */
 export function formatAuthority({ host, port }: Authority, defaultPort?: number): string {
   const name = host.includes(':') ? `[${host}]` : host;

@@ -7,8 +7,8 @@ const ignorable = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}]/gu;
  */
 export function foldPrincipal(name: string): string {
   const compatible = name.normalize('NFKC').replaceAll(ignorable, '');
-  // Converts to lower case first: U+1E9E (capital ß) becomes ß, whose upper case is SS. Converted
-  // to upper case first, U+1E9E would stay as it is.
+  // Converts to lower case first. U+1E9E (capital ß) then becomes ß, whose upper case is SS.
+  // Without this step, the conversion to upper case would keep U+1E9E.
   const folded = compatible.toLowerCase().toUpperCase().toLowerCase().normalize('NFKC');
   return folded.replaceAll(/\s+/gu, ' ').trim();
 }

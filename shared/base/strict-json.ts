@@ -62,10 +62,10 @@ export const simulationLimits: JsonSizeLimits = {
   namesBytesMax: 524_288,
 };
 
-/** Properties of a text that parsing loses. */
+/** Properties of a JSON text that are lost when the text is parsed. */
 interface Scan {
   /**
-   * Number of colons outside strings. It equals the number of members of all objects, with
+   * Number of colons outside strings, which equals the number of members of all objects, including
    * duplicates.
    */
   members: number;
@@ -251,14 +251,13 @@ function numberEnd(bytes: Uint8Array, start: number): number {
 /** A double preserves any decimal of up to 15 significant digits (DBL_DIG). */
 const safeLength = 15;
 
-/** Throws if a number is unsafe. Returns true if the check needed the slow path. */
+/** Throws if parsing a number changes its value. Returns true if the check needed the slow path. */
 function refuseUnsafeNumber(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start <= safeLength && isShortDecimal(bytes, start, end)) return false;
   const token = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
   const number = Number(token);
   const printed = String(number);
-  // An unsafe number is never printed as it was written: `-0` becomes `0`, and `1e999` becomes
-  // `Infinity`.
+  // An unsafe number is always printed differently: `-0` as `0`, and `1e999` as `Infinity`.
   if (printed === token) return false;
   // A malformed token: the parser refuses it with a better message.
   if (!decimalForm.test(token)) return true;

@@ -7,7 +7,7 @@ export interface BindingUpstream {
 
 /**
  * Maps a host, or calls to that host, to tools. Set by `PUT /v1/runtime/bindings/{name}`. `host` is
- * a lower-case A-label or IP literal, with `:port` unless that is the scheme's default port.
+ * a lower-case A-label or IP literal, with `:port` unless the port is the scheme's default.
  */
 export interface Binding {
   /** For `mcp`, also the server's name in tool ids: `mcp.<name>.<tool>`. */

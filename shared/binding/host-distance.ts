@@ -31,9 +31,9 @@ export function nameDistance(one: string, other: string): number {
 const portsMax = 65_536;
 
 /**
- * Returns a rank that is lower for a host that the caller more probably meant: the same name on the
- * nearest port, then a similar name on the same port, then any name on the same port, unless that
- * port is 443. Infinite for all other hosts.
+ * Ranks a host by how likely it is that the caller meant this host; the likeliest host has the
+ * lowest rank. First comes the same name on the nearest port, then a similar name on the same port,
+ * then any name on the same port, unless that port is 443. The rank of all other hosts is infinite.
  */
 export function hostDistance(one: Named, other: Named): number {
   if (one.name === other.name) return Math.abs(Number(one.port) - Number(other.port));

@@ -1,4 +1,4 @@
-/** A change to one section, as followers see it. */
+/** A change to one section of the synchronised state, as followers see it. */
 export interface Change {
   /** Position in the tenant's stream; opaque, ascending. */
   readonly id: string;
@@ -51,8 +51,8 @@ export interface Bus {
   readonly kind: 'memory' | 'redis';
 
   /**
-   * Loads all sections of a tenant, or those in `names`, and the stream position `at` of the loaded
-   * state.
+   * Loads all sections of a tenant, or only those in `names`. `at` is the stream position of the
+   * loaded state.
    */
   load(
     tenantId: string,
@@ -71,8 +71,8 @@ export interface Bus {
     change: { readonly expected: string | undefined; readonly value: string } & StoreOptions,
   ): Promise<boolean>;
   /**
-   * Delivers the changes after position `from` (exclusive) of a tenant's stream, also after
-   * reconnects, until the subscription is closed.
+   * Delivers the changes after position `from` (exclusive) of a tenant's stream until the
+   * subscription is closed, also after reconnects.
    */
   follow(tenantId: string, from: string, follower: Follower): Subscription;
 

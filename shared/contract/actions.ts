@@ -109,7 +109,7 @@ const executionResult = z.object({
   /** A JSON value, text, or base64 for other content; absent without a body. */
   body: z.unknown().optional(),
   body_format: z.enum(['json', 'text', 'base64', 'none']),
-  /** Length of the received body; for a truncated body, the bytes that were read. */
+  /** Length of the received body; for a truncated body, the number of bytes that were read. */
   body_bytes: z.number().int(),
   truncated: z.boolean(),
 });

@@ -30,7 +30,7 @@ const serviceAccount = z
 const ruleBody = z.strictObject({
   /** Exactly the `iss` of the cluster's tokens; the operator configures it in `SALLYPORT_OIDC_ISSUERS`. */
   issuer: line(500),
-  /** The only audience of the token. */
+  /** The token's audience. The token must have no other audience. */
   audience: line(200).default(workloadAudience),
   namespace,
   service_account: serviceAccount,
@@ -122,7 +122,10 @@ export const putEnrolmentRule = operation({
     schema: ruleRecord.extend({
       /** The tools that the agent may call now. Its sidecars receive the credentials of these tools. */
       capabilities: z.array(z.string()),
-      /** Number of sidecars that enrolled under other terms; in a large fleet, some are revoked shortly after. */
+      /**
+       * Number of sidecars that are revoked because they enrolled under other terms. In a large
+       * fleet, some of them are revoked shortly after the response.
+       */
       revoked_sidecars: z.number().int(),
     }),
     example: { ...enrolmentRuleExample, capabilities: ['payments.refund'], revoked_sidecars: 0 },

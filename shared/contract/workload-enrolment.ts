@@ -10,7 +10,7 @@ import { enrolledJwk, enrolledSidecar, enrolSidecar } from './sidecars.ts';
  */
 export const enrolmentProofType = 'sallyport-enrolment+jwt';
 
-/** The payload of the proof. It names the token, so that it fits no other enrolment. */
+/** The payload of the proof. It names the token, so that the proof is not valid for another enrolment. */
 export interface EnrolmentProof {
   readonly aud: string;
   /** SHA-256 of the token, hex. */
@@ -43,7 +43,7 @@ export const enrolWorkload = operation({
     signing_jwk: enrolledJwk('Ed25519'),
     /** X25519. */
     encryption_jwk: enrolledJwk('X25519'),
-    /** A compact JWS of the signing key over token and encryption key. */
+    /** A compact JWS over the token and the encryption key, made with the signing key. */
     proof: name(4_096),
     version: text(64).optional(),
   }),

@@ -32,7 +32,7 @@ export interface WrappingKey {
 export interface Envelope {
   readonly v: 1;
   readonly kek_id: string;
-  /** Base64 of nonce, ciphertext and tag of the data key. */
+  /** The encrypted data key: base64 of nonce, ciphertext and tag. */
   readonly wrapped_dek: string;
   readonly iv: string;
   readonly ct: string;

@@ -64,8 +64,8 @@ function judgeDisabled({ action, state }: DecisionInput): Finding | undefined {
 }
 
 /**
- * Denies an action of another tenant or another agent. Denies an unknown agent at enforcement and
- * in mode `strict`; otherwise, preflight can evaluate its actions.
+ * Denies an action of another tenant or another agent. Denies every action of an unknown agent at
+ * enforcement and in mode `strict`. In the other modes, preflight can evaluate such actions.
  */
 function judgeIdentity({ action, state, mode }: DecisionInput): Finding | undefined {
   const { agent, tenant, point } = state;
@@ -93,8 +93,8 @@ function judgePassport({ action, state, nowMs, mode }: DecisionInput): Finding |
 }
 
 /**
- * Denies an action outside the agent's capabilities, which limit actions without a passport.
- * Preflight can evaluate any action.
+ * Denies an action outside the agent's capabilities, because these limit actions without a
+ * passport. Preflight can evaluate any action.
  */
 function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): Finding | undefined {
   if (point === 'preflight' || agent === undefined) return undefined;

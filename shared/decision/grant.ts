@@ -31,7 +31,8 @@ interface GrantRequirements {
 
 /**
  * If the passport is bound to an approval, refuses an action that this approval does not cover.
- * Otherwise evaluates a standing grant, which never refuses. Undefined if neither applies.
+ * Otherwise evaluates a standing grant, which is never a reason to refuse; undefined if no grant
+ * applies.
  */
 export function judgeGrant(
   action: Action,
@@ -63,8 +64,8 @@ function judgeBound(
 }
 
 /**
- * The approval must grant exactly this action, be unused and unexpired, and its deciders must
- * satisfy the terms that the rules currently require.
+ * Checks that the approval grants exactly this action, is unused and unexpired, and has deciders
+ * who satisfy the terms that the rules currently require.
  */
 function judgeProof(
   proof: ApprovalProof,

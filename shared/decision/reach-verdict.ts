@@ -15,8 +15,8 @@ export interface DecisionInput {
 }
 
 /**
- * How a program decides and executes each effect. `Input` contains all data of one decision, so one
- * object serves all decisions.
+ * How a program decides, and how it executes each effect. `Input` contains all data of one
+ * decision, so that one `DecisionPoint` serves all decisions.
  */
 export interface DecisionPoint<Input extends DecisionInput> {
   decideWith(input: Input): Verdict;

@@ -120,7 +120,7 @@ function usageContext(usage: ToolUsage, { needs, args, nowMs }: Looked): JsonObj
 /**
  * The first full minute at which the outcome is less restrictive, found by binary search. Without
  * new calls, usage only falls, so a refused call is eventually allowed. If a rule refuses low
- * usage, the result may not be the first such minute.
+ * usage, the search may return a later minute than the first one.
  */
 function firstRelief(
   { decision }: PolicyOutcome,

@@ -11,8 +11,8 @@ type LockResult =
 
 /**
  * Locks a folder for this process alone, and creates the folder if it is missing. The lock is an
- * operating system lock on the file `<name>.lock`, taken through SQLite. It ends with the process,
- * so no lock can become stale. `<name>.pid` holds the process id for the error message.
+ * operating system lock on the file `<name>.lock`, taken through SQLite. The lock ends with the
+ * process, so it cannot become stale. `<name>.pid` holds the process id for the error message.
  */
 export function lockFolder(folder: string, name: string): LockResult {
   mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -1,8 +1,8 @@
 import { type ErrorKind, refusal } from './error-kind.ts';
 
 /**
- * Reason codes of the admission guard: why a pod of an injected namespace is refused. The texts are
- * read by whoever creates the pod; the chart writes them into its admission policies.
+ * Reason codes of the admission guard: why a pod of an injected namespace is refused. The person
+ * who creates the pod reads the texts; the chart writes them into its admission policies.
  */
 export const admissionErrorKinds = {
   'admission.label_invalid': refusal(

@@ -338,7 +338,7 @@ export function errorFamily(code: ErrorCode): ErrorFamily {
   return code.replace(/\..*$/, '') as ErrorFamily;
 }
 
-/** The table entry of a reason code; undefined for a code that a policy set. */
+/** The table entry of a reason code; undefined for a code that comes from a policy. */
 export function errorKindOf(code: string): ErrorKind | undefined {
   return isErrorCode(code) ? errorKinds[code] : undefined;
 }

@@ -69,7 +69,7 @@ export const workloadErrorKinds = {
     503,
     'The Kubernetes API server cannot review the workload token at the moment; retry. The log of the control plane states the cause.',
   ),
-  // The sidecar's own refusals, before it asks the control plane.
+  // Failures on the sidecar's side, before it sends the token to the control plane.
   'workload.token_unreadable': outage(
     503,
     'The file of the workload token cannot be read (SALLYPORT_WORKLOAD_TOKEN_FILE).',

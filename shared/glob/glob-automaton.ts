@@ -11,7 +11,7 @@ export class GlobAutomaton {
   readonly words: number;
   readonly #end: number;
   readonly #apart: readonly number[];
-  /** Wildcard tokens that also match separators; `#open` has all wildcard tokens. */
+  /** Wildcard tokens that also match separators; `#open` contains all wildcard tokens. */
   readonly #across: GlobState;
   readonly #open: GlobState;
   readonly #literals = new Map<number, GlobState>();

@@ -26,9 +26,9 @@ const caches: Readonly<Record<GlobKind, MatcherCache>> = {
 };
 
 /**
- * Compiles a glob: `*` matches one or more characters within a segment, `**` (or a longer run) one
- * or more characters of any kind, and a lone `*` or `**` everything. All other characters match
- * themselves, case-sensitively. Matching takes linear time. Matchers are cached.
+ * Compiles a glob. `*` matches one or more characters within a segment, and `**` (or a longer run)
+ * one or more characters of any kind. A `*` or `**` alone matches everything. All other characters
+ * match themselves, case-sensitively. Matching takes linear time. Matchers are cached.
  */
 export function compileGlob(pattern: string, kind: GlobKind): GlobMatcher {
   const cache = caches[kind];
@@ -146,7 +146,8 @@ function endsOf(glob: string): GlobEnds {
 }
 
 /**
- * True if `specific` begins and ends with the literal texts with which `general` begins and ends.
+ * True if `specific` begins with the literal text at the start of `general`, and ends with the
+ * literal text at the end of `general`.
  */
 function endsCover(general: GlobEnds, specific: GlobEnds): boolean {
   return specific.start.startsWith(general.start) && specific.end.endsWith(general.end);

@@ -10,9 +10,7 @@ export interface LedgerHead {
   readonly tree_root: string;
 }
 
-/**
- * `typ` of a signed head; it distinguishes the signature from signatures made for other purposes.
- */
+/** `typ` of a signed head, so that the signature is not valid for another kind of object. */
 const headTyp = 'evidence-head+jws';
 
 /** Signs the JCS form of the head as a detached JWS. */

@@ -120,7 +120,10 @@ function drift(name: DriftClass, path: string, message: string): Drift {
   };
 }
 
-/** A change that removes something. It is reported, but needs no new approval. */
+/**
+ * Returns the drift for a change that only narrows the tool. Such a change is reported, but needs
+ * no new approval.
+ */
 function narrowing(path: string, message: string): Drift {
   return { ...drift('manifest_changed', path, message), severity: 'low', material: false };
 }
@@ -157,7 +160,7 @@ function judgeInput({ before, after }: Versions): readonly Drift[] {
 }
 
 /**
- * Judges changes of annotations. These are hints, and MCP's defaults are the worse case (not
+ * Judges changes of annotations. Annotations are hints, and MCP's defaults are the worse case (not
  * read-only, destructive, open world).
  */
 function judgeAnnotations({ before, after }: Versions): readonly Drift[] {

@@ -32,7 +32,7 @@ interface ClaimDeps {
   readonly bus: Pick<Bus, 'claim'>;
   readonly tenantId: string;
   readonly nowMs: number;
-  /** A second lock in the database: true for exactly one caller. */
+  /** Claims the passport in the database as well; true for exactly one caller. */
   readonly claimDurably: (jti: string, expiresAtMs: number) => Promise<boolean>;
   readonly onFailure: (error: unknown) => void;
 }

@@ -3,9 +3,7 @@ import type { VerificationKeys } from '../crypto/signing-key.ts';
 import { type PassportClaims, passportType } from './claims.ts';
 import { claimsProblem } from './claims-form.ts';
 
-/**
- * The result of verifying a passport's form, signature and claim types. It includes no other check.
- */
+/** The result of verifying only a passport's form, signature and claim types. */
 export type PassportReading =
   | { readonly form: 'malformed' | 'signature_invalid'; readonly detail: string }
   | { readonly form: 'signed'; readonly claims: PassportClaims };

@@ -64,8 +64,8 @@ export interface DeliveredApproval {
   /** The decider's reason or question: redacted, and bounded in length. */
   readonly comment?: string | undefined;
   /**
-   * A standing grant. It needs no passport: every call by the agent that the grant covers may use
-   * the grant.
+   * A standing grant. It needs no passport: every call by the agent may use the grant if the grant
+   * covers the call.
    */
   readonly grant?: StandingGrant | undefined;
 }
@@ -76,7 +76,7 @@ export interface SectionBodies {
     readonly name: string;
     readonly mode: Mode;
     /**
-     * Changes with every change of a credential. It is part of this section because heartbeats
+     * A number that changes whenever a credential changes. It is in this section because heartbeats
      * cover sections.
      */
     readonly credentialsVersion?: number | undefined;

@@ -21,7 +21,7 @@ type BodyOf<Name extends SectionName> = Name extends TenantSection
   ? SectionBodies[Name]
   : SidecarSectionBody;
 
-/** Why a section or heartbeat was refused. */
+/** The reason why a section or heartbeat was refused. */
 type SyncProblem = 'malformed' | 'signature_invalid' | 'wrong_tenant' | 'wrong_section';
 
 export interface Refused {

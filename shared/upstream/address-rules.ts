@@ -36,8 +36,8 @@ export function addressSet(...ranges: readonly string[]): AddressSet {
 
 type KindsOfAddresses = readonly (readonly [AddressKind, AddressSet])[];
 
-// Cloud metadata services that return a machine's own credentials. They are refused even if a range
-// allows them.
+// Addresses at which cloud metadata services return a machine's own credentials. They are refused
+// even if an allowed range contains them.
 const neverReached: KindsOfAddresses = [
   [
     'metadata',

@@ -115,8 +115,8 @@ function totalsOf(byMinute: ReadonlyMap<number, Held>): Totals {
 }
 
 /**
- * For each minute in ascending order, the usage since that minute. A window is one look-up, however
- * many minutes it spans. The empty path holds the number of calls.
+ * For each minute in ascending order, the usage since that minute. The usage of a window needs only
+ * one look-up, however many minutes the window spans. The empty path holds the number of calls.
  */
 class Totals {
   readonly #minutes: number[] = [];

@@ -216,7 +216,7 @@ function mediaTypeOf(contentType = 'application/json'): string {
 
 const statusOf = (code: ErrorCode): number => errorKinds[code].status;
 
-/** The errors that the operation declares, and the common ones of its kind. */
+/** The errors that the operation declares, and the errors common to its kind. */
 function errorCodes(operation: AnyOperation): readonly ErrorCode[] {
   const { auth, body, errors } = operation;
   const codes = new Set<ErrorCode>(errors);

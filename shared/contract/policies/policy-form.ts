@@ -50,7 +50,8 @@ const listOf = (items: readonly Json[]): Json => ({
   items: { anyOf: items },
 });
 /**
- * The server also accepts deeper lists. This schema omits them, because it would need recursion.
+ * The server also accepts deeper lists. This schema omits them, because they would need a recursive
+ * schema.
  */
 const list = listOf([...scalar, listOf(scalar)]);
 const reference = closed({ $ref: path }, '$ref');

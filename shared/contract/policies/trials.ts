@@ -34,7 +34,7 @@ const outOfOrder = { path: ['from'], message: 'must not be after to' };
 const backtestRequest = z
   .strictObject({
     policy: policyDefinition,
-    /** True: evaluates the policy together with the published ones. False: evaluates it alone. */
+    /** True: evaluates the policy together with the published policies. False: evaluates it alone. */
     beside: z.boolean().default(true),
     from: dateTime.optional(),
     to: dateTime.optional(),

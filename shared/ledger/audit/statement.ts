@@ -12,10 +12,7 @@ import type { SigningKey, VerificationKeys } from '../../crypto/signing-key.ts';
 export const auditFormats = ['json', 'csv', 'md'] as const;
 export type AuditFormat = (typeof auditFormats)[number];
 
-/**
- * `typ` of a signed audit trail; it distinguishes the signature from signatures made for other
- * purposes.
- */
+/** `typ` of a signed audit trail, so that the signature is not valid for another kind of object. */
 const auditTyp = 'audit-trail+jws';
 
 const marker = 'sallyport-audit:';
@@ -109,10 +106,7 @@ function signedFacts(
   return { tenant: String(tenant), created_at: String(created_at), format, signed_by };
 }
 
-/**
- * Returns the canonical JSON of a value. An empty text, which equals no file, if the value has
- * none.
- */
+/** Returns the canonical JSON of a value. If there is none, returns an empty text, which equals no file. */
 function canonicalText(value: object): string {
   try {
     return canonicalJson(value);

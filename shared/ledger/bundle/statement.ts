@@ -49,10 +49,7 @@ export interface ExportTrailer {
   readonly signature: ObjectSignature;
 }
 
-/**
- * `typ` of a signed statement; it distinguishes the signature from signatures made for other
- * purposes.
- */
+/** `typ` of a signed statement, so that the signature is not valid for another kind of object. */
 const exportTyp = 'evidence-export+jws';
 
 export function signStatement(statement: ExportStatement, key: SigningKey): ExportTrailer {
@@ -66,7 +63,7 @@ export function verifyStatement(
   return verifyObject({ object: statement, signature, typ: exportTyp }, keys);
 }
 
-/** The only JSON form of a trailer. */
+/** Returns the trailer as canonical JSON, which is its only valid form. */
 export function trailerText({ statement, signature }: ExportTrailer): string {
   return canonicalJson({ signature, statement });
 }

@@ -26,7 +26,10 @@ export class PolicyCompiler {
     return finish(this.compileInSteps(policies));
   }
 
-  /** Like `compile`, but with one rule per step. Finish one set before you start the next. */
+  /**
+   * Like `compile`, but with one rule per step. Do not start a second set before the first one is
+   * finished.
+   */
   *compileInSteps(policies: readonly PublishedPolicy[]): Steps<PolicySet> {
     const before = this.#held;
     const held = new Map<string, CompiledPolicy>();

@@ -14,7 +14,7 @@ const rungsMin = 4;
 
 interface Ladder {
   readonly collect: CollectRules;
-  /** Candidates that have no bound in this direction at the path. */
+  /** Candidates without a bound in this direction at the path. */
   readonly rest: readonly Candidate[];
 }
 

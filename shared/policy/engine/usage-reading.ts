@@ -10,11 +10,11 @@ import { isUsagePath, summedPath } from '../language/usage-path.ts';
 export interface UsageReading {
   /** Paths below `args` whose sums the rule reads. */
   readonly sums: readonly string[];
-  /** True if the rule's policy decides, and does not only observe or warn. */
+  /** True if the rule's policy takes part in decisions; false if it only observes or warns. */
   readonly decides: boolean;
-  /** False if the rule cannot match any call by this agent to this tool. */
+  /** True if the rule may match a call by this agent to this tool. */
   readonly concerns: (tool: string, agentId: string) => boolean;
-  /** False if past usage cannot change whether the rule matches this context. */
+  /** True if past usage can change whether the rule matches this context. */
   readonly dependsIn: (context: PolicyContext) => boolean;
 }
 

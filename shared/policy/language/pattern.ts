@@ -2,9 +2,8 @@ import { RE2JS, RE2JSException } from 're2js';
 
 const instructionsMax = 1000;
 /**
- * Maximum product of instructions and characters for one search. Most searches cost far less, but
- * an agent can send text that disables the engine's fast paths; this many steps then take most of a
- * second.
+ * Maximum product of instructions and characters for one search. Most searches cost far less. If an
+ * agent sends text that disables the engine's fast paths, this many steps take most of a second.
  */
 const stepsMax = 12_000_000;
 

@@ -34,8 +34,8 @@ export function findBypassedLimits(
 }
 
 /**
- * Like `findBypassedLimits`, for a set without permitting rules: policies outside the set determine
- * the effect.
+ * Like `findBypassedLimits`, for a set without permitting rules. Whether a value bypasses a limit
+ * then depends on policies outside the set.
  */
 export function unguardedLimits(subject: Subject): readonly LintFinding[] {
   return limitsOf(subject).map(({ test, path }) => ({

@@ -15,8 +15,8 @@ import {
 } from './lint-subject.ts';
 
 /**
- * Budget of one lint: the number of compared tests and tried values. It takes about a second on a
- * slow machine.
+ * Budget of one lint: the number of compared tests and tried values. Using it up takes about a
+ * second on a slow machine.
  */
 const effortMax = 4_000_000;
 /** Maximum number of findings in a report. */

@@ -1,7 +1,7 @@
 import type { JsonValue } from '../../base/json.ts';
 import type { Kind, PartialValue } from './partial-value.ts';
 
-/** A place with an unknown value of a known kind. */
+/** A path at which the value is unknown, and the kind of that value. */
 export interface Hole {
   readonly path: readonly (string | number)[];
   readonly kind: Kind;
@@ -9,9 +9,9 @@ export interface Hole {
 
 interface Filled {
   readonly value: JsonValue | undefined;
-  /** Places that contain a placeholder. */
+  /** Paths that hold a placeholder. */
   readonly holes: readonly Hole[];
-  /** Places that are omitted although they may have had a value. */
+  /** Paths that are omitted although they may have had a value. */
   readonly omitted: readonly Hole['path'][];
 }
 

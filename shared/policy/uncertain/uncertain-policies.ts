@@ -217,7 +217,7 @@ function verdictBy({ rule, policyHash }: RuleSource, decision: Decision): Possib
 
 /**
  * The sources that can be the most restrictive match. Of equally restrictive sources, the first one
- * counts. Contains undefined if it is possible that no source matches.
+ * counts. Contains undefined if there may be no match.
  */
 function possibleWinners(candidates: readonly Candidate[]): readonly (RuleSource | undefined)[] {
   const sureMax = candidates.reduce((max, one) => Math.max(max, sureSeverity(one)), -1);
