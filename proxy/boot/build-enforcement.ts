@@ -48,7 +48,7 @@ export interface Parts {
   readonly controlPlane: ControlPlane;
   readonly guard: Guard;
   readonly registry: Registry;
-  /** Counts the agent's connections; set once the ingress listens. */
+  /** Counts the agent's connections; set when the ingress listens. */
   readonly agentSide: { connections: () => number };
   readonly tracing: Tracing | undefined;
   readonly spool: Spool;
@@ -195,7 +195,7 @@ function followCredentials({
   return credentials;
 }
 
-/** Ends calls in flight: those that a kill switch blocks, and all of them on revocation. */
+/** Ends calls in flight: after a kill switch, the calls that it blocks; after a revocation, all calls. */
 function endWhatIsStopped(
   { replica, log, enrolment: { identity } }: Parts,
   live: StoppableCalls,

@@ -31,7 +31,7 @@ interface TransparentParts {
   readonly closing: Closing;
 }
 
-/** Redirect rules lead connections from this machine to its loopback addresses. */
+/** The loopback addresses, to which redirect rules send connections from this machine. */
 const hosts = ['127.0.0.1', '::1'];
 
 type Listening = Pick<Config, 'transparent' | 'acceptsNamespaces' | 'limits' | 'dataDir'>;
@@ -82,7 +82,10 @@ async function listenOnPorts(transparent: TransparentSettings, context: Context)
   log.info({ port: listener.port, dns: dns.port }, 'the sidecar accepts redirected connections');
 }
 
-/** Each namespace has its own synthetic names, so that one run cannot learn those of another. */
+/**
+ * Each namespace has its own synthetic names, so that a run cannot learn the names that another run
+ * queried.
+ */
 async function serveNamespace(
   sockets: readonly NamespaceSockets[],
   context: Context,

@@ -24,7 +24,7 @@ interface ListenParts {
   readonly authority: Authority;
   readonly guard: Guard;
   readonly registry: Registry;
-  /** Counts the agent's connections; set once the ingress listens. */
+  /** Counts the agent's connections; set when the ingress listens. */
   readonly agentSide: { connections: () => number };
   readonly stopping: AbortController;
   readonly disk: Pick<DiskWatch, 'isWritable'>;

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../shared/errors/gateway-error.ts';
 import type { ControlPlane } from '../control-plane/client.ts';
 
-/** A token may be refused once because of a clock step; a missing enrolment is refused always. */
+/** A single refusal can result from a clock step; repeated refusals mean that the enrolment is missing. */
 const refusalsMin = 3;
 
 /**

@@ -11,8 +11,8 @@ interface FormerSidecar {
 }
 
 /**
- * Empties the data directory of what belongs to a former sidecar. Its unsent records cannot be
- * uploaded, because it was revoked; they are kept in a folder of their own.
+ * Removes the data of a former sidecar from the data directory. That sidecar was revoked, so its
+ * unsent records cannot be uploaded; they are kept in a separate folder.
  */
 export function setAsideRecords({ dataDir, sidecarId, log }: FormerSidecar): void {
   fs.rmSync(join(dataDir, 'snapshot.json'), { force: true });

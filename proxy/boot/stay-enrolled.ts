@@ -16,15 +16,19 @@ interface StayOptions {
   readonly onFailure: (error: Error) => void;
 }
 
-/** Spreads the pods that enrol again after a rule changed. */
+/** The maximum random delay, so that not all pods enrol again at the same moment after a rule changed. */
 const againMsMax = 2_000;
-/** After a run this short, the sidecar pauses, so that two holders of one pod's token do not race. */
+/**
+ * After a run shorter than this, the sidecar pauses before it enrols again, so that two holders of
+ * one pod's token do not replace each other continuously.
+ */
 const shortRunMs = 60_000;
 const shortRunPauseMs = 10_000;
 
 /**
- * Starts the sidecar of a pod, and starts it again when its enrolment ends: its rule changed,
- * another key took its place, or it was unreachable for so long that the control plane removed it.
+ * Starts the sidecar of a pod. Starts it again when its enrolment ends: the enrolment rule changed,
+ * a sidecar with another key replaced it, or the control plane removed it because it was
+ * unreachable for too long.
  */
 export async function stayEnrolled({
   start,
@@ -38,7 +42,8 @@ export async function stayEnrolled({
       const startedAtMs = performance.now();
       await current.refused;
       const isShort = performance.now() - startedAtMs < shortRunMs;
-      // Until then, the revoked sidecar answers the agent with its reason.
+      // During the delay, the revoked sidecar still runs and states in its refusals that it is
+      // revoked.
       await delay((isShort ? shortRunPauseMs : 0) + Math.random() * againMsMax);
       if (isClosing) return;
       const { sidecarId } = current.identity;

@@ -66,7 +66,8 @@ export interface ControlPlane {
     presented?: string,
   ): Promise<{ readonly id: number; readonly expiresAtMs: number }>;
   /**
-   * Consumes a granted approval. Rejects if it was used, has expired or belongs to another agent.
+   * Consumes a granted approval. Rejects if the approval was used, has expired or belongs to
+   * another agent.
    */
   spendApproval(approvalId: number): Promise<void>;
   /**

@@ -84,7 +84,7 @@ export function sentKeys({ signingKey, encryptionKey }: SidecarKeys) {
   };
 }
 
-/** The enrolment that the control plane's answer describes. */
+/** Builds the enrolment from the control plane's response. */
 export function enrolmentOf(
   keys: SidecarKeys,
   enrolled: CallAnswer<typeof enrolSidecar>,

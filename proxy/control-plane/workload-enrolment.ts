@@ -24,12 +24,15 @@ import {
 interface WorkloadOptions {
   readonly dataDir: string;
   readonly controlPlaneUrl: string;
-  /** The projected service account token. The kubelet renews it, so it is read at each try. */
+  /** The projected service account token. It is read at each try, because the kubelet renews it. */
   readonly tokenFile: string;
   readonly tenantId: string | undefined;
   readonly version: string;
   readonly log: Log;
-  /** Called when the sidecar is another one than that of the data directory, before it is stored. */
+  /**
+   * Called if the enrolled sidecar is not the one in the data directory, before the new enrolment
+   * is stored there.
+   */
   readonly onReplaced: (formerId: string | undefined) => void;
 }
 
@@ -56,7 +59,8 @@ export async function enrolByWorkload(options: WorkloadOptions): Promise<Enrolme
       return enrolment;
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
-      // Spreads the pods that a restarted control plane would otherwise hear from all at once.
+      // The delay is random, so that not all pods retry at the same moment after the control plane
+      // restarted.
       const retryInMs = Math.round(waitMs * (0.5 + Math.random() / 2));
       log.warn(
         { reason_code: error.code, detail: error.message, retry_in_ms: retryInMs },
@@ -67,7 +71,7 @@ export async function enrolByWorkload(options: WorkloadOptions): Promise<Enrolme
   }
 }
 
-/** A damaged file is no obstacle, because the pod can enrol new keys. */
+/** Returns the stored enrolment. Ignores a damaged file, because the pod can enrol new keys. */
 function storedEnrolment({ dataDir, log }: WorkloadOptions): Enrolment | undefined {
   try {
     return readEnrolment(dataDir);

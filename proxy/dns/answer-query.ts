@@ -13,7 +13,7 @@ import {
 import { normaliseHost } from '../../shared/base/host.ts';
 import type { SyntheticNames } from './synthetic-names.ts';
 
-/** Short, because a restarted sidecar gives other addresses. */
+/** Short, because a restarted sidecar assigns other addresses. */
 const ttlSeconds = 5;
 /** The largest response over UDP that no network has to fragment (DNS flag day 2020). */
 const udpBytes = 1232;
@@ -37,9 +37,10 @@ export interface QueryResponse {
 }
 
 /**
- * Answers a DNS query without asking any other server: A and AAAA with synthetic addresses, PTR of a
- * synthetic address with its name, other types with no records. Returns undefined for a message that
- * is not a query, which gets no response, so that two servers cannot answer each other forever.
+ * Answers a DNS query without asking any other server. A and AAAA queries get synthetic addresses,
+ * a PTR query of a synthetic address gets its name, and other types get no records. Returns
+ * undefined for a message that is not a query. Such a message gets no response, so that two servers
+ * cannot answer each other forever.
  */
 export function answerQuery(message: Buffer, deps: QueryDeps): QueryResponse | undefined {
   if (message.length < headerBytes) return undefined;
@@ -145,7 +146,7 @@ function reversedAddress(name: string): string | undefined {
   return labels.join('').match(/.{4}/g)?.join(':');
 }
 
-/** A response without question, because the question could not be read. */
+/** Builds a response without a question, because the question could not be read. */
 function failure(message: Buffer, rcode: Rcode): QueryResponse {
   const bytes = Buffer.alloc(headerBytes);
   message.copy(bytes, 0, 0, 2);

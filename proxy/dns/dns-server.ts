@@ -25,7 +25,7 @@ const tcpIdleMs = 10_000;
 const tcpConnectionsMax = 64;
 const lengthBytes = 2;
 
-/** Answers DNS queries over UDP and TCP, on the same port of every host. */
+/** Answers DNS queries over UDP and TCP. Listens on the same port at each address in `hosts`. */
 export async function startDnsServer(options: DnsServerOptions): Promise<DnsServer> {
   const { hosts } = options;
   const closers: (() => Promise<void>)[] = [];
@@ -68,7 +68,7 @@ export async function adoptDnsServer(
   server.listen({ fd: tcp });
   await once(server, 'listening');
   const socket = udpServer(options, family === 'IPv6');
-  // Emits `listening` before it returns.
+  // `bind` emits `listening` before it returns.
   socket.bind({ fd: udp });
   socket.on('error', () => {});
   return async () => {
@@ -96,7 +96,7 @@ function udpServer({ names, onQuery }: AnswerOptions, isIpv6: boolean): UdpSocke
     const response = answerQuery(message, { names, transport: 'udp' });
     if (response === undefined) return;
     onQuery?.(response.rcode);
-    // A client that has gone is not an error of the server.
+    // If the client no longer exists, this is not an error of the server.
     socket.send(response.bytes, from.port, from.address, () => {});
   });
   return socket;
@@ -131,7 +131,10 @@ function tcpServer(options: AnswerOptions) {
   return { server, close };
 }
 
-/** Messages over TCP follow their length in two bytes (RFC 1035 section 4.2.2). */
+/**
+ * Answers queries on a TCP connection. Each message follows two bytes that contain its length (RFC
+ * 1035 section 4.2.2).
+ */
 function serveTcp(socket: Socket, { names, onQuery }: AnswerOptions): void {
   let unread = Buffer.alloc(0);
   socket.setTimeout(tcpIdleMs, () => socket.destroy());
@@ -147,7 +150,7 @@ function serveTcp(socket: Socket, { names, onQuery }: AnswerOptions): void {
       onQuery?.(response.rcode);
       const length = Buffer.alloc(lengthBytes);
       length.writeUInt16BE(response.bytes.length);
-      // A client that does not read its responses is not read from, either.
+      // If the client does not read its responses, its queries are not read either.
       if (!socket.write(Buffer.concat([length, response.bytes]))) {
         socket.pause();
         socket.once('drain', () => socket.resume());

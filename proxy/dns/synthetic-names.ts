@@ -1,6 +1,6 @@
 import { type Address, parseAddress } from '../../shared/base/address.ts';
 
-/** The two addresses that stand for one name. */
+/** The two addresses that represent one name. */
 export interface SyntheticAddresses {
   readonly ipv4: string;
   readonly ipv6: string;
@@ -17,8 +17,9 @@ const firstNumber = 1;
 const namesMaxByDefault = 16_384;
 
 /**
- * Gives each name that the agent asks for an address of its own, so that a connection to the address
- * has a name. Holds at most `namesMax` names and forgets the one that was used least recently.
+ * Assigns a separate address to each name that the agent queries. The address of a connection then
+ * identifies the name. Holds at most `namesMax` names; then the least recently used name is
+ * removed.
  */
 export class SyntheticNames {
   readonly #namesMax: number;
@@ -32,7 +33,10 @@ export class SyntheticNames {
     this.#namesMax = namesMax;
   }
 
-  /** The addresses of a name in the form of `normaliseHost`; the same ones until it is forgotten. */
+  /**
+   * The addresses of a name, in the form of `normaliseHost`. They stay the same until the name is
+   * removed.
+   */
   addressesOf(name: string): SyntheticAddresses {
     const number = this.#numbers.get(name) ?? this.#freeNumber();
     // Set again, so that the name becomes the most recently used one.
@@ -44,7 +48,7 @@ export class SyntheticNames {
     return { ipv4: bytes.join('.'), ipv6: ipv6Text(number) };
   }
 
-  /** The name of a synthetic address; undefined for other addresses and for forgotten names. */
+  /** The name of a synthetic address; undefined for other addresses and for removed names. */
   nameOf(address: string): string | undefined {
     const number = numberIn(parseAddress(address));
     const name = number === undefined ? undefined : this.#names.get(number);
@@ -52,7 +56,10 @@ export class SyntheticNames {
     return name;
   }
 
-  /** Numbers are taken in turns, so that a number is free for long before it has another name. */
+  /**
+   * Numbers are assigned in rotation, so that a freed number stays unused for a long time before it
+   * gets another name.
+   */
   #freeNumber(): number {
     if (this.#numbers.size >= this.#namesMax) this.#forgetOldest();
     while (this.#names.has(this.#next)) this.#advance();

@@ -16,7 +16,7 @@ export class CallContext {
   readonly trace: CallTrace | undefined;
   form: RefusalForm = { kind: 'http' };
   facts: CallFacts;
-  /** Id of the decision's event, once it is recorded. */
+  /** Id of the decision's event; set when the decision is recorded. */
   evidenceId: string | undefined;
   /** Start of the current decision, on the monotonic clock. */
   sinceMs = 0;

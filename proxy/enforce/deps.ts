@@ -45,7 +45,7 @@ export interface EnforceDeps extends JudgeDeps {
   readonly tracing: Tracing | undefined;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;
-  /** The longest hold that an agent may ask for. */
+  /** The longest hold that an agent may request. */
   readonly holdMsMax: number;
   /**
    * Aborted at shutdown. Held calls are then answered, and streams without an end of their own are

@@ -8,9 +8,9 @@ interface Stream {
 }
 
 /**
- * At shutdown, ends a stream of unknown content once no byte has passed for a second, so that a
- * message in progress completes and an idle stream does not delay the shutdown. Returns a function
- * that stops watching.
+ * Ends a stream of unknown content at shutdown, as soon as no byte has passed for a second. A
+ * message in progress then completes, and an idle stream does not delay the shutdown. Returns a
+ * function that stops watching.
  */
 export function endWhenSilent(stopping: AbortSignal, { bytes, end }: Stream): () => void {
   let timer: NodeJS.Timeout | undefined;

@@ -159,9 +159,7 @@ interface AwaitedDecision {
 
 type HoldDeps = Pick<EnforceDeps, 'replica' | 'identity' | 'clock' | 'stopping'>;
 
-/**
- * How long a call is held, and the response header that confirms the wait requested by the agent.
- */
+/** How long a call is held, and the response header that confirms the wait if the agent requested one. */
 interface HoldTime {
   readonly waitMs: number;
   readonly headers: Readonly<Record<string, string>>;

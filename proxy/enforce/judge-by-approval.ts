@@ -72,8 +72,8 @@ function* usableGrants(
 }
 
 /**
- * The passport that the call needs in addition to the grant. It is read again, because a hold takes
- * time.
+ * Returns the passport that the call needs in addition to the grant. Reads it again, because a hold
+ * takes time.
  */
 async function heldPassport(
   presented: string | undefined,

@@ -49,7 +49,7 @@ function judgeByLease(action: Action, deps: JudgeDeps): Judgement | Promise<Judg
   return reachJudgement({ action, passport: deps.replica.nextUse() ?? noLease, deps });
 }
 
-/** Consults human decisions if the verdict asks for one. */
+/** Consults human decisions if the verdict requires one. */
 function judgeFurther(first: Judgement, deps: JudgeDeps): Judgement | Promise<Judgement> {
   return first.verdict.decision === 'require_approval' ? judgeByApproval(first, deps) : first;
 }

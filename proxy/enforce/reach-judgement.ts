@@ -31,7 +31,7 @@ export interface JudgeDeps {
   readonly controlPlane: ControlPlane;
   readonly clock: Clock;
   readonly log: Log;
-  /** Grants consumed here that the replica may still show as unused. */
+  /** Grants that were consumed here, but that the replica may still show as unused. */
   readonly consumedApprovals: Set<number>;
   /** Refuses a second use here even if the claim on the bus was deleted. */
   readonly usedPassports: {
@@ -104,7 +104,7 @@ async function consumeApproval(
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     if (isStanding && error.kind.grant === 'over') {
-      // A standing grant that is no longer valid decides nothing, so a human is asked.
+      // A standing grant that is no longer valid has no effect, so a human must decide.
       consumedApprovals.add(approvalId);
       return false;
     }

@@ -7,7 +7,7 @@ import type { RefusalForm } from '../call/recognition.ts';
 import type { Refusal } from '../call/refusal.ts';
 import { type McpRefusal, mcpRefusal } from '../mcp/refusal.ts';
 
-/** How long an agent should wait before it asks again for the human's decision. */
+/** How long an agent should wait before it requests the human's decision again. */
 const approvalRetrySeconds = 5;
 
 /** Writes the response to a call that is not forwarded, in the form that its client understands. */

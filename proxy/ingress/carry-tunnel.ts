@@ -11,16 +11,16 @@ import { admitHello, alertAndClose, TunnelRefusal } from './tunnel-hello.ts';
 export interface Opening {
   readonly socket: Socket;
   readonly authority: Authority;
-  /** Tells the agent that its connection is open; does nothing on a redirected connection. */
+  /** Reports to the agent that its connection is open; does nothing on a redirected connection. */
   readonly confirm: () => void;
-  /** Whether a tunnel may contain other protocols than TLS and HTTP. */
+  /** Whether a tunnel may contain protocols other than TLS and HTTP. */
   readonly mayBeOpaque: boolean;
 }
 
 /**
- * Joins the agent's socket to the target's without reading the bytes, once `onTunnel` allows the
- * tunnel and the TLS inside names the target. Plain HTTP is passed to `onPlain`, which reads it
- * call by call.
+ * Joins the agent's socket to the target's without reading the bytes, after `onTunnel` has allowed
+ * the tunnel and the TLS inside has named the target. Plain HTTP is passed to `onPlain`, which
+ * reads it call by call.
  */
 export async function carryTunnel(
   context: IngressContext,

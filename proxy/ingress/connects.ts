@@ -65,7 +65,7 @@ export function createConnects(
   return {
     accept(peer, connect) {
       connect.socket.on('error', () => {});
-      // A response that is being sent and a tunnel cannot share the socket.
+      // The socket cannot become a tunnel while a response is still being sent on it.
       if (peer?.current !== undefined) connect.socket.destroy();
       else if (peer?.inside !== undefined || peer?.redirected !== undefined)
         refuseSocket(connect.socket, notAProxy());

@@ -14,8 +14,8 @@ const refuse = (code: ErrorCode, message?: string) =>
   new GatewayError(code, message === undefined ? {} : { message });
 
 /**
- * Reads the head of a request. Node's parser has already refused heads that RFC 9112 calls
- * malformed; this function also refuses heads that parsers are known to read differently.
+ * Reads the head of a request. Node's parser has already refused heads that are malformed according
+ * to RFC 9112. This function also refuses heads that parsers are known to read differently.
  */
 export function readHead(
   req: IncomingMessage,

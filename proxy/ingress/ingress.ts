@@ -18,7 +18,7 @@ import { createRequests } from './requests.ts';
 /** The forward proxy that agents connect to, on one port. */
 export interface Ingress {
   readonly server: Server;
-  /** Connections that are open now. */
+  /** Number of open connections. */
   connections(): number;
   /** Listens and returns the address. A token is required unless the address is loopback. */
   listen(port: number, host?: string): Promise<AddressInfo>;

@@ -14,13 +14,13 @@ export interface Intercepted {
 
 interface Interception {
   readonly socket: Socket;
-  /** Tells the agent that its connection is open. */
+  /** Reports to the agent that its connection is open. */
   readonly confirm: () => void;
   readonly authority: Authority;
   readonly leaf: () => Leaf;
   readonly handshakeMs: number;
   readonly onReady: (intercepted: Intercepted) => void;
-  /** Called once instead of `onReady`: the connection is closed, so no response is possible. */
+  /** Called once, instead of `onReady`, when the connection is closed; no response is possible then. */
   readonly onFailed: (error: GatewayError) => void;
 }
 

@@ -8,8 +8,8 @@ export interface Destination {
   readonly address: string;
   readonly port: number;
   /**
-   * The names that the agent may have meant by the address, as the sidecar's DNS server gave it;
-   * empty for an address from elsewhere.
+   * The names that the agent may have meant: the name for which the sidecar's DNS server returned
+   * this address, and that name without a search domain. Empty if no name has this address.
    */
   readonly names: readonly string[];
 }

@@ -17,21 +17,21 @@ interface Redirects {
 
 interface RedirectsOptions {
   readonly onIntercepted: OnIntercepted;
-  /** Receives a connection whose requests name their destination with Host. */
+  /** Receives a connection with HTTP requests, whose Host headers name the destination. */
   readonly onHttp: (socket: Socket, destination: Destination) => void;
   /** Called when the first bytes of a connection have been read. */
   readonly onOpening: (socket: Socket) => void;
 }
 
-/** On these ports a protocol other than TLS and HTTP is a disguise. */
+/** On these ports, only TLS and HTTP are expected; another protocol would be disguised. */
 const httpPorts: ReadonlySet<number> = new Set([80, 443]);
 const confirm = () => {};
 
 /**
- * Opens redirected connections. The name decides: the SNI of TLS, the Host of plain HTTP; the
- * sidecar resolves it again, and the address that the agent used is not dialled. Other protocols
- * have no name inside, so they are only tunnelled, to a passthrough host that the agent named in a
- * DNS query.
+ * Opens redirected connections. The destination is the name in the SNI (TLS) or in the Host header
+ * (plain HTTP). The sidecar resolves this name itself and does not dial the address that the agent
+ * used. A connection with another protocol contains no name, so it can only be tunnelled to a
+ * passthrough host that the agent named in a DNS query.
  */
 export function createRedirects(context: IngressContext, options: RedirectsOptions): Redirects {
   const { limits, log, guard } = context;
@@ -48,7 +48,10 @@ export function createRedirects(context: IngressContext, options: RedirectsOptio
     );
   }
 
-  /** Opens TLS by its SNI. The refusal of a tunnel is explained inside the TLS. */
+  /**
+   * Opens a TLS connection to the host in its SNI. If a tunnel to this host is refused, intercepts
+   * the connection to send the refusal inside the TLS.
+   */
   async function openTls(socket: Socket, hello: ClientHello, destination: Destination) {
     const authority = { host: tlsHost(hello, destination), port: destination.port };
     assertNotOwn(authority);
@@ -99,7 +102,8 @@ export function createRedirects(context: IngressContext, options: RedirectsOptio
     const host = destination.names[0] ?? destination.address;
     log[error.kind.level]({ err: error, code: error.code, host }, 'redirected connection refused');
     context.refused(error, host);
-    // An alert tells a TLS library why; other protocols would take it for data.
+    // A TLS library can report an alert. With `proxy.protocol_refused`, the client uses another
+    // protocol and would read an alert as data, so the connection is reset.
     if (error.code === 'proxy.protocol_refused') socket.resetAndDestroy();
     else if (!socket.destroyed) alertAndClose(socket, error);
   }
@@ -123,7 +127,7 @@ function tlsHost({ serverName }: ClientHello, { address, names }: Destination): 
   return host;
 }
 
-/** The agent closed the connection before its first message was complete. */
+/** Thrown if the agent closed the connection before its first message was complete. */
 class UnusedConnection extends Error {}
 
 /** Reads the first bytes without consuming them: a ClientHello, or `http`. */

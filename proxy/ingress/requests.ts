@@ -86,7 +86,7 @@ export function createRequests(
     },
     upgrade(peer, req, socket, head) {
       socket.on('error', ignore);
-      // A response that is being sent and a new protocol cannot share the socket.
+      // The socket cannot change protocol while a response is still being sent on it.
       if (peer.current !== undefined) socket.destroy();
       else void upgraded(context, () => judge(peer, req, true), { req, socket, head });
     },

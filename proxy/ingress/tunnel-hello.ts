@@ -9,7 +9,7 @@ interface TunnelEnds extends Authority {
   readonly upstream: Socket;
   /** Time limit for the agent's ClientHello, and for the upstream's response to the ClientHello. */
   readonly handshakeMs: number;
-  /** Whether the tunnel may contain other protocols than TLS and HTTP. */
+  /** Whether the tunnel may contain protocols other than TLS and HTTP. */
   readonly mayBeOpaque: boolean;
 }
 
@@ -50,7 +50,8 @@ export async function admitHello(ends: TunnelEnds): Promise<TunnelContent> {
       : { kind: 'http' };
   }
   const { serverName: sni } = first;
-  // A server that wants a second hello answers the first one with a HelloRetryRequest only.
+  // A server that wants a second ClientHello responds to the first one only with a
+  // HelloRetryRequest.
   if (await asksAgain(ends)) await readHello(ends, true);
   return { kind: 'tls', sni };
 }
@@ -110,7 +111,10 @@ async function readHello(
   }
 }
 
-/** Whether the upstream's first bytes ask for a second hello. If so, they are sent to the agent. */
+/**
+ * Returns whether the upstream's first bytes request a second ClientHello. If they do, they are
+ * sent to the agent.
+ */
 async function asksAgain({ agent, upstream, handshakeMs }: TunnelEnds): Promise<boolean> {
   let seen = Buffer.alloc(0);
   const late = new Error('The upstream did not answer the ClientHello in time.');

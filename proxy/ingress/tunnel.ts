@@ -6,7 +6,7 @@ import type { ErrorCode } from '../../shared/errors/error-kinds.ts';
 export interface TunnelEnd {
   readonly sentBytes: number;
   readonly receivedBytes: number;
-  /** Undefined when both sides closed in order. */
+  /** Undefined if both sides closed normally. */
   readonly failure?: string | undefined;
   /** Set if the tunnel was refused because of its content. */
   readonly refusal?: ErrorCode | undefined;
@@ -49,7 +49,7 @@ export function join({ agent, upstream, idleMs }: Ends): Promise<TunnelEnd> {
       other.resetAndDestroy();
     });
     const closed = () => {
-      // The other side first writes the bytes that this side sent, then closes, too.
+      // The other side writes the bytes that it still has from this side, then closes, too.
       other.destroySoon();
       open--;
       if (open > 0) return;

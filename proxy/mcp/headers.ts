@@ -48,8 +48,8 @@ export interface Agreement {
 }
 
 /**
- * Compares the headers with the body (2026-07-28, "Server Validation"). They must agree in every
- * revision, because the upstream or an intermediary may act on either.
+ * Compares the headers with the body (2026-07-28, "Server Validation"). Headers and body must agree
+ * in every revision, because the upstream or an intermediary may act on either.
  */
 export function agree(headers: McpHeaders, message: McpMessage): Agreement {
   const isStateless = agreeOnVersion(headers, message);
@@ -125,9 +125,9 @@ function readParams(headers: McpHeaders, message: McpMessage): ParamHeaders {
 }
 
 /**
- * The tool's schema names the argument that a parameter header repeats, and the server checks this.
- * The sidecar only requires that the header has the value of an argument: of one with the header's
- * name if there is one, otherwise of any argument.
+ * The tool's schema names the argument that a parameter header repeats, and the server checks that
+ * they agree. The sidecar only requires that the header has the value of an argument: of the
+ * argument with the header's name, or of any argument if no argument has that name.
  */
 function repeatsArgument(param: ParamHeaders[number], args: JsonObject): boolean {
   const found = primitives(args);

@@ -30,7 +30,7 @@ interface LiveDriftOptions {
   readonly replica: Pick<Replica, 'tool' | 'publishedTool' | 'toolsOfForm'>;
   /** True if calls to this tool are refused, whatever their arguments. */
   readonly isUnreachable: (tool: string) => boolean;
-  /** Called once for each form of a tool; the number of forms reported per tool is limited. */
+  /** Called only once for each form of a tool. The number of forms reported per tool is limited. */
   readonly report: (report: ToolReport) => void;
 }
 
@@ -45,7 +45,7 @@ const unknownToolsMax = 1_000;
  */
 export class LiveDrift {
   readonly #options: LiveDriftOptions;
-  /** The surface hash that was last seen for each tool that differs from its approved form. */
+  /** For each tool that differs from its approved form: the hash of the surface that was last seen. */
   readonly #changed = new Map<string, string>();
   readonly #withOutputSchema = new BoundedNames();
   readonly #unknown = new BoundedNames(unknownToolsMax);

@@ -193,9 +193,9 @@ function passingMeta(meta: JsonValue | undefined): JsonObject {
 }
 
 /**
- * True for a `subscriptions/listen` that subscribes to no resources. This notification stream of
- * later revisions is then forwarded without a decision, like the GET of earlier revisions. A
- * subscription to resources is judged, like `resources/subscribe`.
+ * True for a `subscriptions/listen` that subscribes to no resources. Such a request only opens the
+ * notification stream of later revisions, so it is forwarded without a decision, like the GET of
+ * earlier revisions. A subscription to resources is judged, like `resources/subscribe`.
  */
 function followsNothing({ notifications: filter }: JsonObject): boolean {
   if (filter === undefined) return true;

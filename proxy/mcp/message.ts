@@ -91,7 +91,7 @@ export function malformed(what: string): GatewayError {
   return new GatewayError('mcp.malformed', { message: `The MCP message is not valid: ${what}.` });
 }
 
-/** The message as it is forwarded. */
+/** Writes the message in the form in which it is forwarded. */
 export function writeMessage(message: McpMessage): Buffer {
   const { kind, ...rest } = message;
   if (kind !== 'response') return Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...rest }));

@@ -13,8 +13,8 @@ interface RecognitionParts {
 }
 
 /**
- * Returns a function that supplies the dependencies of recognition. Compiles the bindings once per
- * change of their section.
+ * Returns a function that supplies the dependencies of recognition. Compiles the bindings again
+ * only when their section changes.
  */
 export function recognitionOf({
   replica,

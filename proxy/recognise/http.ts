@@ -28,7 +28,7 @@ import {
 
 /**
  * Recognises a REST call that a binding covers. Arguments come from path, query and body. Each
- * argument may occur once, and only where the builder would write it.
+ * argument may occur only once, and only where the builder would write it.
  */
 export function recogniseCall(
   exchange: Exchange,
@@ -131,8 +131,8 @@ function addMembers(set: ArgumentSet, value: JsonValue): void {
 }
 
 /**
- * Refuses undeclared names in the query of a call with a body. Otherwise the upstream could read an
- * argument from another place than the one that was judged.
+ * Refuses undeclared names in the query of a call with a body. Otherwise, the decision would be
+ * based on an argument in the body, and the upstream could read the argument from the query.
  */
 function refuseMisplaced({ target }: Exchange, declared: readonly string[]): void {
   const { query } = splitTarget(target);

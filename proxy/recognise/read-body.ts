@@ -51,7 +51,8 @@ function collect(
       if (!req.readableEnded) reject(brokenOff());
     };
     if (req.destroyed) return reject(brokenOff());
-    // The listeners stay: a request ends once, and removing them costs as much as adding them.
+    // The listeners are not removed, because removing them costs as much as adding them, and a
+    // request ends only once.
     req.on('data', onData).on('end', onEnd).on('error', onBreak).on('close', onBreak);
   });
 }
@@ -115,7 +116,7 @@ function refuseEncoding(req: IncomingMessage): void {
 // expression match the same blanks, so that matching takes linear time.
 const mediaTypeForm = /^([^\s;,]+)((?:[ \t]*;[ \t]*[^\s;,="]+=(?:"[^"\\,;]*"|[^\s;,"]*))*)$/;
 
-/** Refuses any media type but `wanted`, and any charset but UTF-8. */
+/** Refuses any media type except `wanted`, and any charset except UTF-8. */
 export function requireMediaType(req: IncomingMessage, wanted: string): void {
   const sent = singleHeader(req, 'content-type');
   const [, type = '', parameters = ''] = mediaTypeForm.exec(sent?.trim() ?? '') ?? [];

@@ -104,7 +104,7 @@ export function throttled(reasonCode: string): GatewayError {
   });
 }
 
-/** The error itself, or `rate_limited.denials` if the denial gets no record of its own. */
+/** Returns the error itself, or `rate_limited.denials` if the denial gets no record of its own. */
 export function orThrottled(
   error: GatewayError,
   { denials }: { readonly denials: Pick<DenialThrottle, 'admit'> },

@@ -26,7 +26,7 @@ interface RecordContext {
   readonly trace: CallTrace | undefined;
   readonly facts: CallFacts;
   readonly sinceMs: number;
-  /** Set to the id of the decision's event once it is recorded. */
+  /** Set to the id of the decision's event when the decision is recorded. */
   evidenceId: string | undefined;
 }
 

@@ -57,13 +57,13 @@ export class BusReader {
     await this.#following?.close();
   }
 
-  /** Asks for a lease if none is usable, at most once per `askAgainMs`. */
+  /** Requests a lease if none is usable, at most once per `askAgainMs`. */
   askForLease(): void {
     const { bus, store, clock, tenantId, sidecarId } = this.#options;
     const nowMs = clock.monotonic();
     if (this.#closed || store.leases.usable || nowMs - this.#askedAtMs < askAgainMs) return;
     this.#askedAtMs = nowMs;
-    // A failure is harmless, because the next heartbeat or call asks again.
+    // A failure is harmless, because the next heartbeat or call requests a lease again.
     bus.notify(tenantTopic(tenantId, leaseTopic), sidecarId).catch(() => {});
   }
 

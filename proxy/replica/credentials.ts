@@ -12,7 +12,7 @@ const stepsPerCall = 200_000;
 
 interface Held {
   readonly credential: Omit<HeldCredential, 'secret'>;
-  /** Bytes, because bytes can be wiped; a string stays in memory until it is garbage-collected. */
+  /** Stored as bytes, because bytes can be wiped; a string stays in memory until it is garbage-collected. */
   readonly secret: Buffer;
   readonly hosts: ReadonlySet<string>;
   readonly matchesTool: (tool: string) => boolean;
@@ -92,9 +92,9 @@ export class Credentials {
   }
 
   /**
-   * The credential for a call to a bound host, if there is one. Returns at once if the held
-   * credentials are current; otherwise a promise, which rejects with `credential.unavailable` if
-   * they cannot be fetched.
+   * The credential for a call to a bound host, if there is one. Returned at once if the held
+   * credentials are current. Otherwise returns a promise, which rejects with
+   * `credential.unavailable` if they cannot be fetched.
    */
   forCall(tool: string, binding: Binding): MaybeLater<HeldCredential | undefined> {
     const find = () =>

@@ -55,7 +55,10 @@ export class FreshnessGauge {
     return this.#sequence;
   }
 
-  /** Accepts a verified heartbeat; false if its sequence or a later one was accepted before. */
+  /**
+   * Accepts a verified heartbeat. Returns false if a heartbeat with the same or a later sequence
+   * was accepted before.
+   */
   accept(heartbeat: Heartbeat): boolean {
     if (heartbeat.sequence <= this.#sequence) return false;
     this.#sequence = heartbeat.sequence;

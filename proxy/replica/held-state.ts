@@ -45,8 +45,8 @@ interface Revocations {
 type Apply<Body> = (body: Body, compiler: PolicyCompiler) => HeldState;
 
 /**
- * For each section, a function that returns the state which the section contributes. It throws if a
- * body is unusable; the held state is then unchanged.
+ * For each section, a function that returns the state which the section contributes. The function
+ * throws if a body is unusable; the held state is then unchanged.
  */
 const contributions: { readonly [Name in TenantSection]: Apply<SectionBodies[Name]> } = {
   tenant: (tenant) => ({ tenant }),

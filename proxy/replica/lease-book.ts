@@ -22,9 +22,9 @@ interface Lease {
 }
 
 /**
- * The lease for calls without a passport of their own. Each use of a lease has a number, which is
- * used only once. Therefore, a lease that existed before this process is never used, because an
- * earlier process may have used it, and a replaced lease is never used again.
+ * The lease for calls without a passport of their own. Each use of a lease has a number, and each
+ * number is used only once. A lease that existed before this process is never used, because an
+ * earlier process may have used its numbers. A replaced lease is never used again.
  */
 export class LeaseBook {
   readonly #owner: Owner;

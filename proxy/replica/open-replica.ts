@@ -208,8 +208,8 @@ class LocalReplica implements Replica {
 
   onChange(section: SectionName, listener: () => void): () => void {
     const listeners = this.#listeners.get(section) ?? new Set();
-    // Wraps each listener in a new function, so that a listener that is added twice can be removed
-    // once.
+    // Wraps each listener in a new function. If a listener was added twice, each of the two can
+    // then be removed separately.
     const entry = () => listener();
     this.#listeners.set(section, listeners.add(entry));
     return () => listeners.delete(entry);

@@ -17,7 +17,7 @@ const keptMax = 1_000;
 
 /**
  * The approval requests that this sidecar opened and that have not arrived over the bus yet. They
- * are kept because the agent may ask for their status immediately. Once the replica holds a
+ * are kept because the agent may ask for their status immediately. As soon as the replica holds a
  * request, only the replica's status counts.
  */
 export class OpenedApprovals {

@@ -21,8 +21,8 @@ export type Revocation = 'sidecar.revoked' | 'agent.disabled';
 export type SignedPassport = Extract<PassportState, { readonly form: 'signed' }>;
 
 /**
- * The tenant's state as this sidecar holds it, in memory. Reading throws `sync.no_snapshot` until
- * every section was verified once.
+ * The tenant's state as this sidecar holds it, in memory. Until every section has been verified for
+ * the first time, reading throws `sync.no_snapshot`.
  */
 export interface Replica {
   /**
@@ -87,7 +87,7 @@ export interface Replica {
    * decision.
    */
   readonly clock: Clock;
-  /** Trusts only these section keys from now on, and loads all sections again. */
+  /** Trusts only these section keys from then on, and loads all sections again. */
   trust(keys: VerificationKeys): void;
   /**
    * Calls `listener` whenever a section or heartbeat was refused because no trusted key signed it.

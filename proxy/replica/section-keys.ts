@@ -23,15 +23,15 @@ interface SectionKeysOptions {
   readonly fetch: () => Promise<readonly string[]>;
   /** Stores a new key permanently. If this throws, the key is not trusted. */
   readonly pin: (key: PublicJwk) => void;
-  /** Called with the keys that are trusted from now on; all other keys are rejected. */
+  /** Called with the keys that are trusted after a change; all other keys are rejected. */
   readonly onChange: (keys: VerificationKeys) => void;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /**
- * The keys that sections are verified with. A new key is trusted once the trusted key names it
- * (directly or through intermediate keys) and the control plane confirms it. The former key is
+ * The keys that sections are verified with. A new key is trusted if the trusted key names it
+ * (directly or through intermediate keys) and the control plane confirms it. The former key is then
  * rejected at once, because it may have been replaced after a theft.
  */
 export class SectionKeys {

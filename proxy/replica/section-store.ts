@@ -72,7 +72,7 @@ export class SectionStore {
     return this.#refused;
   }
 
-  /** True once every section of the tenant is held. */
+  /** True when every section of the tenant is held. */
   get complete(): boolean {
     return tenantSections.every((name) => this.#held.has(name));
   }
@@ -92,7 +92,7 @@ export class SectionStore {
   }
 
   /**
-   * Trusts only these keys from now on. Resets the versions, too, because the holder of a former
+   * Trusts only these keys from then on. Also resets the versions, because the holder of a former
    * key may have used high versions. All sections are received again.
    */
   trust(keys: VerificationKeys): void {
@@ -157,7 +157,7 @@ export class SectionStore {
       : applySidecarSection(this.#state, body as never);
   }
 
-  /** Reads a lease once the lease and the key that signed it have arrived, in either order. */
+  /** Reads a lease as soon as both the lease and the key that signed it have arrived. */
   #followLease(changed: SectionName, origin: Origin): void {
     const { lease, passportKeys } = this.#state;
     if (changed === this.#own && lease !== this.#lease?.token) {
@@ -172,8 +172,8 @@ export class SectionStore {
   }
 
   /**
-   * Logs each kind of refusal only once until the next section is accepted, so that an attacker
-   * cannot fill the log.
+   * Logs a refusal. Each kind is logged only once until the next section is accepted, so that an
+   * attacker cannot fill the log.
    */
   #refuse(name: string, problem: string, detail: string): false {
     this.#refused += 1;

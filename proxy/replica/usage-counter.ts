@@ -78,8 +78,8 @@ export class UsageCounter {
   }
 
   /**
-   * Discards the totals when polling stops, because they become stale; the next call waits for new
-   * ones.
+   * Discards the totals when polling stops, because they become stale. The next call waits for new
+   * totals.
    */
   rest(): void {
     this.#askedAtMs = Number.NEGATIVE_INFINITY;

@@ -125,7 +125,7 @@ export interface Config {
   readonly limits: Limits;
   /** How long a call is held for a human's decision. */
   readonly holdMs: number;
-  /** The longest hold that an agent may ask for. */
+  /** The longest hold that an agent may request. */
   readonly holdMsMax: number;
   readonly maxStalenessMs: number;
   readonly logLevel: string;

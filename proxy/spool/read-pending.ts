@@ -91,7 +91,7 @@ class Batch {
   }
 }
 
-/** The records after the acknowledged position, and the end of the read. */
+/** Reads the records after the acknowledged position. Also returns the cursor at which the read ended. */
 export function readPending(options: ReadOptions): {
   readonly pending: PendingRecords;
   readonly cursor: Cursor;

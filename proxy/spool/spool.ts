@@ -190,7 +190,7 @@ export class Spool {
       this.#written = before;
       this.#segment.bytes = position;
       this.#storedBytes -= length;
-      // Truncates before the next write, which would otherwise be removed, too.
+      // Truncates now, because a later truncation would also remove the next write.
       truncate(this.#fd, position);
     };
     return { block, undo };
@@ -268,8 +268,8 @@ export class Spool {
   }
 
   /**
-   * False for a short, undamaged segment. It stays in use even if all its records are acknowledged,
-   * because creating a file costs milliseconds.
+   * False for a short, undamaged segment. Such a segment stays in use even if all its records are
+   * acknowledged, because creating a file costs milliseconds.
    */
   get #isWorthRemoving(): boolean {
     const { bytesMax, segmentBytesMax } = this.#options;

@@ -11,8 +11,8 @@ interface Slab {
 
 /**
  * The newest records of the spool, also kept in memory, so that uploads that keep up never read
- * from the disk. Two slabs are filled in turn, because memory that is allocated and lives until the
- * upload costs the garbage collector most.
+ * from the disk. Two preallocated slabs are filled in turn, because new memory for each block would
+ * live until the upload, which is expensive for the garbage collector.
  */
 export class Tail {
   #newer: Slab;

@@ -44,9 +44,9 @@ interface AuthorityOptions {
 
 /**
  * Reads the authority from `<dataDir>/ca/authority.pem`. Creates a new one if the file is missing,
- * or its certificate expires soon, is not valid yet, or permits other hosts than `permitted`. Key
- * and certificate share one file that is created atomically, so that two processes that start at
- * the same time use the same authority.
+ * or if the stored certificate expires soon, is not valid yet, or permits hosts other than
+ * `permitted`. Key and certificate share one file that is created atomically, so that two processes
+ * that start at the same time use the same authority.
  */
 export function openAuthority(options: AuthorityOptions): StoredAuthority {
   const { dataDir, clock, permitted } = options;

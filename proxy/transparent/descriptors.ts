@@ -104,8 +104,9 @@ export function sendDescriptors(socket: Socket, { text, descriptors }: Descripto
 }
 
 /**
- * Waits for the first message on a Unix socket that nothing has read from. Returns undefined for no
- * message in time, and for a message that was longer than expected; its descriptors are closed.
+ * Waits for the first message on a Unix socket that nothing has read from. Returns undefined if no
+ * message arrives in time. Also returns undefined if the message is longer than expected, and
+ * closes its descriptors.
  */
 export async function receiveDescriptors(
   socket: Socket,

@@ -25,7 +25,7 @@ export interface NamespaceSockets {
   readonly dnsUdp: number;
 }
 
-/** Why the sidecar does not serve a network namespace. */
+/** The reason why the sidecar does not serve a network namespace. */
 export type NamespaceRefusal =
   | 'run.isolation_greeting_invalid'
   | 'run.isolation_sockets_invalid'
@@ -43,9 +43,10 @@ interface NamespaceSocketOptions {
 }
 
 /**
- * Accepts network namespaces of `sallyport run --isolated`. A client passes the listening sockets of
- * its network namespace (SCM_RIGHTS), so this process accepts the connections of that namespace
- * itself. They are served until the client disconnects. Only the user of this process can connect.
+ * Accepts network namespaces of `sallyport run --isolated`. A client passes the listening sockets
+ * of its network namespace (SCM_RIGHTS), so this process accepts the connections of that namespace
+ * itself. The sockets are served until the client disconnects. Only the user of this process can
+ * connect.
  */
 export async function openNamespaceSocket(
   options: NamespaceSocketOptions,
@@ -65,13 +66,16 @@ export async function openNamespaceSocket(
   };
 }
 
-/** By a descriptor of the folder, because the path of a Unix socket has at most 107 bytes. */
+/**
+ * Listens on the socket. Its path contains a descriptor of the folder instead of the folder's path,
+ * because the path of a Unix socket has at most 107 bytes.
+ */
 async function listenIn(server: Server, dataDir: string): Promise<void> {
   // The lock of the data directory makes sure that no other process has this socket.
   fs.rmSync(join(dataDir, namespaceSocketName), { force: true });
   const folder = fs.openSync(dataDir, fs.constants.O_DIRECTORY);
   const mask = process.umask(0o177);
-  // Binds before it returns, so no other file gets this mask.
+  // `listen` binds the socket before it returns, so the umask applies to no other file.
   server.listen(`/proc/self/fd/${folder}/${namespaceSocketName}`);
   process.umask(mask);
   await once(server, 'listening');
@@ -97,7 +101,8 @@ async function serveClient(client: Socket, options: NamespaceSocketOptions): Pro
   const closed = new Promise((resolve) => client.once('close', resolve));
   if (!client.destroyed) {
     answer({ ca: options.caSha256 });
-    // Nothing else is expected; a client that closes its side has ended.
+    // The client is expected to send no further data. If it sends any, it is disconnected; if it
+    // closes its side, it has ended.
     client.on('data', () => client.destroy()).resume();
     await closed;
   }

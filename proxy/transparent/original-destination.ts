@@ -4,7 +4,7 @@ import type { Address } from '../../shared/base/address.ts';
 import { parseAddress } from '../../shared/base/address.ts';
 import { descriptorOf } from './descriptors.ts';
 
-/** Where a connection was going before the network rules redirected it. */
+/** The destination that a connection had before the network rules redirected it. */
 export interface OriginalDestination {
   readonly address: Address;
   readonly port: number;

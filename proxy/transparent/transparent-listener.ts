@@ -7,7 +7,7 @@ interface AcceptOptions {
   readonly connectionsMax: number;
   readonly readDestination: (socket: Socket) => OriginalDestination | undefined;
   readonly onRedirected: (socket: Socket, destination: OriginalDestination) => void;
-  /** Called for a connection to this port that no rule redirected; it is closed. */
+  /** Called for a connection to this port that no rule redirected. The connection is closed. */
   readonly onDirect: () => void;
 }
 
@@ -19,11 +19,11 @@ interface TransparentListenerOptions extends AcceptOptions {
 
 export interface TransparentListener {
   readonly port: number;
-  /** Accepts no more connections. Those that were accepted belong to the ingress. */
+  /** Accepts no more connections. Connections that were already accepted belong to the ingress. */
   close(): void;
 }
 
-/** Accepts connections that network rules redirected, on the same port of every host. */
+/** Accepts connections that network rules redirected. Listens on the same port at each address in `hosts`. */
 export async function startTransparentListener(
   options: TransparentListenerOptions,
 ): Promise<TransparentListener> {
@@ -65,7 +65,7 @@ function acceptingServer(options: AcceptOptions): Server {
   const server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true }, (socket) =>
     accept(socket, options),
   );
-  // The ingress counts all connections of the agent; this is only the limit of one server.
+  // The limit of this server alone; the ingress counts all connections of the agent.
   server.maxConnections = options.connectionsMax;
   return server;
 }

@@ -148,8 +148,8 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
   }
 
   /**
-   * Ends a requested event stream at shutdown, because it has no end of its own and its client
-   * reconnects.
+   * Ends an event stream at shutdown if the agent requested one, because such a stream has no end
+   * of its own and its client reconnects.
    */
   #endWithSidecar(): void {
     const { ending } = this.#options;
@@ -226,10 +226,7 @@ export class ResponseRelay implements Dispatcher.DispatchHandler {
     return this.#guarded((filter) => filter.chunk?.(bytes, last) ?? bytes);
   }
 
-  /**
-   * Runs the filter. If the filter throws, the response is not forwarded, because it was not
-   * inspected.
-   */
+  /** Runs the filter. If the filter throws, drops the response, because it was not inspected. */
   #guarded(run: (filter: ResponseFilter) => Buffer | 'cut'): Buffer | 'cut' {
     const { filter } = this.#options;
     if (filter === undefined) return nothing;

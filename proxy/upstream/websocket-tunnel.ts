@@ -136,8 +136,9 @@ class WebSocketTunnel {
   }
 
   /**
-   * Lets http-proxy continue only with a valid handshake, because http-proxy forwards any response,
-   * and closes the agent's connection on failure. The caller refuses anything else.
+   * Lets http-proxy continue only after a valid handshake; the caller refuses anything else.
+   * Without this check, http-proxy would forward any response, and would close the agent's
+   * connection after a failure.
    */
   #takeHandshake(): void {
     const request = this.#request;
