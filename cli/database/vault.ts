@@ -26,7 +26,7 @@ export async function status({ json }: Options): Promise<number> {
 /** `sallyport vault rotate-master-key`. */
 export async function rotate({ json }: Options): Promise<number> {
   const config = readSettings();
-  // Progress goes to standard error, because standard output is for the result.
+  // Progress is printed to standard error, because standard output is for the result.
   const onProgress = (step: string) => console.error(`sallyport: ${step} …`);
   const isFiled = isKeyFiled(config);
   if (isFiled) makeNextMasterKey(config.dataDir);

@@ -42,7 +42,8 @@ export async function configure({
 }
 
 /**
- * Allows small refunds and customer look-ups, asks a human for medium refunds, denies large ones.
+ * Allows small refunds and customer look-ups, requires a human's approval for medium refunds, and
+ * denies large ones.
  */
 const demoPolicy = {
   id: 'demo',

@@ -5,8 +5,8 @@ import { z } from 'zod';
 import { close, listen } from './upstream-apis.ts';
 
 /**
- * Starts a customer database as an MCP server, built with the official SDK. It records the executed
- * calls.
+ * Starts a customer database as an MCP server, built with the official SDK. The server records the
+ * executed calls.
  */
 export async function startCrmServer(): Promise<{
   readonly port: number;

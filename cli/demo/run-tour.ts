@@ -3,7 +3,7 @@ import type { Platform, World } from './world.ts';
 
 type Print = (line: string) => void;
 
-/** Runs every step and prints its result; true if all steps had the expected results. */
+/** Runs every step and prints its result. Returns true if all steps had the expected results. */
 export async function runTour(world: World, platform: Platform, print: Print): Promise<boolean> {
   print(`\n${row(['', 'step', 'decision', 'reason code', 'evidence'])}`);
   let succeeded = true;

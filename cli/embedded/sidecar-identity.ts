@@ -59,7 +59,7 @@ function isSame(
   );
 }
 
-/** The agent of the data directory's first identity, if it belongs to the same tenant. */
+/** The agent of the data directory's first identity, if this identity belongs to the same tenant. */
 function firstAgent(
   first: Identity | undefined,
   { tenantId }: RequestedIdentity,

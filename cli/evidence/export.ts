@@ -27,7 +27,7 @@ export async function exportEvents(options: Options): Promise<number> {
       'The export is incomplete: its signed statement is missing. Export again.',
     );
   }
-  // The summary goes to standard error, because the export may be written to standard output.
+  // The summary is printed to standard error, because the export may be written to standard output.
   for (const line of summary(statement, options)) console.error(printable(line));
   return 0;
 }

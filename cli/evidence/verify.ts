@@ -20,7 +20,7 @@ interface Options {
   readonly json?: boolean;
 }
 
-/** `sallyport evidence verify`. Reads nothing but the given files. */
+/** `sallyport evidence verify`. Reads only the given files. */
 export async function verify(path: string, options: Options): Promise<number> {
   const trust = readTrust(options);
   const file = await openExport(path);

@@ -4,7 +4,7 @@ import { IsolationError } from './isolation-error.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Sockets of the services of the system and of the user's session. */
+/** Folders with sockets of system services and of services of the user's session. */
 const serviceFolders = [
   '/run',
   '/var/run',
@@ -16,11 +16,11 @@ const serviceFolders = [
   '/var/lib/containerd',
 ];
 
-/** Variables that name services outside, or the socket of one. */
+/** Variables that name a service outside the namespaces, or the socket of such a service. */
 const serviceVariables =
   /^(?:DBUS_.*|XDG_RUNTIME_DIR|SSH_AUTH_SOCK|SSH_AGENT_PID|GPG_AGENT_INFO|GNOME_KEYRING_.*|DISPLAY|WAYLAND_.*|XAUTHORITY|SESSION_MANAGER|PULSE_SERVER|PIPEWIRE_.*|TMUX|TMUX_PANE|TMUX_TMPDIR|STY|ZELLIJ.*|WSL_INTEROP|WSLENV|DOCKER_HOST|DOCKER_CONTEXT|CONTAINER_HOST|CONTAINERD_ADDRESS|BUILDKIT_HOST|NOTIFY_SOCKET|LISTEN_.*|JOURNAL_STREAM|VSCODE_IPC_.*|VSCODE_GIT_IPC_.*|NVIM|NVIM_LISTEN_ADDRESS|I3SOCK|SWAYSOCK|KITTY_LISTEN_ON|EMACS_SOCKET_NAME)$/;
 
-/** True if a variable leads to a service that isolation hides. */
+/** True if a variable refers to a service that isolation hides. */
 export function namesService(name: string): boolean {
   return serviceVariables.test(name);
 }

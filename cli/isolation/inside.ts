@@ -1,5 +1,5 @@
 // Runs as process 1 of the new namespaces, with all capabilities in them and none outside. Prepares
-// the namespaces, runs the command without capabilities, and ends with it.
+// the namespaces, runs the command without capabilities, and exits when the command ends.
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { constants } from 'node:os';
@@ -33,7 +33,8 @@ process.on('message', (message: ToInside) => {
 });
 // The process outside has ended, so nobody waits for the command.
 process.on('disconnect', () => process.exit(1));
-// The command has the same user id and may signal this process.
+// Ignores these signals, because the command has the same user id and could send them to this
+// process.
 for (const signal of [...fromTerminal, ...forwardedSignals]) process.on(signal, () => {});
 
 function deliver(signal: NodeJS.Signals): void {
@@ -55,18 +56,25 @@ async function start(plan: IsolationPlan): Promise<void> {
   leaveSessionKeyring();
   keepDescriptorsFromChildren();
   installAfterPrivileges(filter);
-  // Resolved again, because the folder of the process itself is not below the new mounts.
+  // Enters the folder again by its path, because the current working directory is not below the new
+  // mounts.
   process.chdir(plan.cwd);
   runCommand(plan);
 }
 
-/** The filter needs the privileges or `no_new_privs`, which the first step sets. */
+/**
+ * Drops the privileges of children, then installs the filter. For the filter, the kernel requires
+ * privileges or `no_new_privs`, which the first step sets.
+ */
 function installAfterPrivileges(filter: Buffer): void {
   dropPrivilegesOfChildren();
   installFilter(filter);
 }
 
-/** A socket of another network namespace could be connected to another address from there. */
+/**
+ * Throws if a standard stream is a socket, unless it is a Unix stream. Such a socket belongs to
+ * another network namespace, in which the command could connect it to another address.
+ */
 function refuseNetworkSockets(): void {
   for (const fd of [0, 1, 2]) {
     const kind = socketKind(fd);

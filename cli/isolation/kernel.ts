@@ -3,8 +3,9 @@ import { getSystemErrorMessage, getSystemErrorName } from 'node:util';
 import koffi from 'koffi';
 import { IsolationError } from './isolation-error.ts';
 
-// Calls of the C library that Node does not offer. They run on the main thread, whose privileges the
-// children of this process inherit. Constants: sys/mount.h, linux/prctl.h, linux/capability.h.
+// Functions of the C library that Node does not offer. They are called on the main thread, because
+// the children of this process inherit its privileges. Constants: sys/mount.h, linux/prctl.h,
+// linux/capability.h.
 const libc = koffi.load(null);
 const mountCall = libc.func(
   'int mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data)',
@@ -52,7 +53,7 @@ export function mount({ source, target, type, flags, data }: Mount): void {
   throw failure(`mounting ${type === '' ? source : type} at ${target}`);
 }
 
-/** Makes a mount and those below it read-only. False if the kernel is older than 5.12. */
+/** Makes a mount, and the mounts below it, read-only. Returns false if the kernel is older than 5.12. */
 export function makeReadOnly(target: string): boolean {
   const attributes = Buffer.alloc(32);
   attributes.writeBigUInt64LE(1n, 0);
@@ -73,7 +74,8 @@ export function becomeUntraceable(): void {
 
 /**
  * Makes sure that no later child has or gains a capability: not by a set-user-ID program, not by
- * file capabilities, and not as user 0. This process keeps its own, so that the command cannot trace it.
+ * file capabilities, and not as user 0. This process keeps its own capabilities, so that the
+ * command cannot trace it.
  */
 export function dropPrivilegesOfChildren(): void {
   for (let capability = 0; capability <= highestCapability; capability++) {
@@ -87,7 +89,8 @@ export function dropPrivilegesOfChildren(): void {
   header.writeUInt32LE(capabilityVersion, 0);
   const sets = Buffer.alloc(24);
   check('capget', capget(header, sets));
-  // Two groups of effective, permitted and inheritable.
+  // Clears the inheritable set of both 32-bit groups; each group contains the effective, the
+  // permitted and the inheritable set.
   sets.writeUInt32LE(0, 8);
   sets.writeUInt32LE(0, 20);
   check('capset', capset(header, sets));
@@ -108,14 +111,17 @@ export function leaveSessionKeyring(): void {
   if (errnoName() !== 'ENOSYS') throw failure('leaving the session keyring');
 }
 
-/** Closes every descriptor but 0, 1 and 2 in later children. */
+/** Closes every descriptor except 0, 1 and 2 in later children. */
 export function keepDescriptorsFromChildren(): void {
   for (const name of fs.readdirSync('/proc/self/fd')) {
     if (Number(name) > 2) fcntl(Number(name), setFlags, closeOnExec);
   }
 }
 
-/** Reaps children that other processes left to this one (process 1), except for `own`. */
+/**
+ * Reaps processes whose parents ended and that became children of this process (process 1). Does
+ * not reap `own`.
+ */
 export function reapOrphans(own: number | undefined): void {
   const info = Buffer.alloc(128);
   const options = waitOptions.noHang | waitOptions.exited | waitOptions.noWait;

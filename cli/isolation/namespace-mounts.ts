@@ -9,8 +9,9 @@ const inert = noSuid | noDev | noExec;
 const resolverFile = '/etc/resolv.conf';
 
 /**
- * Covers what leads to programs and secrets outside. The command has no capability, so it cannot
- * remove these mounts; in a user namespace of its own they are locked (mount_namespaces(7)).
+ * Covers files that would give the command access to programs and secrets outside. The command has
+ * no capability, so it cannot remove these mounts; in a user namespace of its own they are locked
+ * (mount_namespaces(7)).
  */
 export function coverMounts({ hiddenFolders, hiddenSockets }: IsolationPlan): void {
   // Read before its folder may be covered.
@@ -72,7 +73,10 @@ function linksIn(folder: string): [string, string][] {
     .map(({ name }) => [name, fs.readlinkSync(join(folder, name))]);
 }
 
-/** The user's other terminals are not reachable: their input could be read and their output forged. */
+/**
+ * Mounts terminals for the namespace only. Through the user's other terminals, the command could
+ * read input and forge output.
+ */
 function ownTerminals(): void {
   const data = 'newinstance,ptmxmode=0666,mode=0620';
   mount({ source: 'devpts', target: '/dev/pts', type: 'devpts', flags: noSuid | noExec, data });

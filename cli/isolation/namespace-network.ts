@@ -16,7 +16,7 @@ import {
 import { runTool } from '../network/run-tool.ts';
 import { IsolationError } from './isolation-error.ts';
 
-/** Any ports: only the rules below use them. */
+/** Arbitrary port numbers: only the rules below use them. */
 const port = 15_001;
 const dnsPort = 15_053;
 /**
@@ -29,8 +29,9 @@ type Family = keyof typeof own;
 const answerWithinMs = 10_000;
 
 /**
- * Gives the network namespace its routes and rules. The namespace has no interface but `lo`, so no
- * packet can leave it, whatever the rules say; they lead packets to the sidecar's sockets.
+ * Gives the network namespace its routes and rules. The rules redirect packets to the sidecar's
+ * sockets. The only interface is `lo`, so no packet can leave the namespace, whatever the rules
+ * say.
  */
 export async function prepareNetwork(): Promise<readonly Family[]> {
   const families: Family[] = fs.existsSync('/proc/net/if_inet6') ? ['IPv4', 'IPv6'] : ['IPv4'];
@@ -85,7 +86,8 @@ export async function connectSidecar({
   const descriptors = opened.flatMap((sockets) => sockets.descriptors);
   sendDescriptors(sidecar, { text: namespaceGreeting, descriptors });
   const answer = await answerOf(sidecar);
-  // The sidecar has copies. If it ends, the last descriptors are closed and connections refused.
+  // The sidecar has copies of these descriptors. When the sidecar ends, its copies are closed, and
+  // connections are refused.
   for (const { close } of opened) close();
   if ('error' in answer) throw new IsolationError(answer.error);
   if (answer.ca !== caSha256) throw new IsolationError('run.isolation_other_sidecar');
@@ -96,7 +98,8 @@ async function dial(sidecarFolder: string): Promise<Socket> {
   let folder: number | undefined;
   try {
     folder = fs.openSync(sidecarFolder, fs.constants.O_DIRECTORY);
-    // By a descriptor, because the path of a Unix socket has at most 107 bytes.
+    // The path contains a descriptor of the folder, because the path of a Unix socket has at most
+    // 107 bytes.
     const socket = connect(`/proc/self/fd/${folder}/${namespaceSocketName}`);
     await once(socket, 'connect');
     return socket;

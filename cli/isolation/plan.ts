@@ -1,6 +1,6 @@
 import type { IsolationErrorCode } from '../../shared/errors/isolation-error-kinds.ts';
 
-/** The command, and what its namespaces look like. */
+/** The command, and the configuration of its namespaces. */
 export interface IsolationPlan {
   readonly command: readonly [string, ...string[]];
   readonly env: Readonly<Record<string, string | undefined>>;

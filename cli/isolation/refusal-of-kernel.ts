@@ -1,7 +1,10 @@
 import { printable } from '../support/terminal.ts';
 import { IsolationError } from './isolation-error.ts';
 
-/** Finds the setting that forbids namespaces, from what `unshare` printed and from the settings. */
+/**
+ * Finds the kernel setting that forbids creating namespaces, from the output of `unshare` and from
+ * the current settings.
+ */
 export function refusalOf(
   errors: string,
   readSetting: (path: string) => string | undefined,

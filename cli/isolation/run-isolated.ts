@@ -52,7 +52,8 @@ export async function runIsolated(wanted: IsolatedCommand): Promise<number> {
   const unshare = (await findTool('unshare')) ?? '';
   const plan = planOf(wanted);
   const inside = fileURLToPath(new URL('inside.ts', import.meta.url));
-  // Without the inspector's signal, which the command could send to this process of the same user.
+  // Disables the inspector's signal, because the command runs as the same user and could send this
+  // signal to the process.
   const node = [process.execPath, '--disable-sigusr1', '--disable-warning=ExperimentalWarning'];
   const child = spawn(unshare, [...unshareOptions, '--', ...node, inside], {
     env: { PATH: process.env.PATH },

@@ -19,13 +19,19 @@ const architectures: Readonly<Record<string, Architecture>> = {
   x64: { id: 0xc000_003e, socket: 41, ioctl: 16 },
   arm64: { id: 0xc000_00b7, socket: 198, ioctl: 29 },
 };
-/** Calls of the x32 ABI have this bit. */
+/** The numbers of system calls of the x32 ABI have this bit. */
 const x32Bit = 0x4000_0000;
-/** Its requests create sockets without the call `socket`. */
+/** Requests to io_uring could create sockets without the system call `socket`. */
 const ioUringSetup = 425;
-/** UNIX, INET, INET6, NETLINK. Others reach the host of a virtual machine, or devices, from any network namespace. */
+/**
+ * The allowed families: UNIX, INET, INET6, NETLINK. From any network namespace, sockets of other
+ * families reach devices or the host of a virtual machine.
+ */
 const socketFamilies = [1, 2, 10, 16];
-/** Put input into the terminal, which the shell of the user reads after the command ended. */
+/**
+ * Requests of `ioctl` that put input into the terminal. The user's shell would read this input
+ * after the command ended.
+ */
 const terminalInjections = [0x5412, 0x541c];
 
 interface Instruction {
@@ -42,7 +48,7 @@ export function systemCallFilter(machine: string): Buffer | undefined {
   return encode([
     { code: loadWord, value: offsets.architecture },
     { code: jumpIfEqual, value: architecture.id, ifTrue: 1 },
-    // A 32-bit program could open sockets by calls whose arguments a filter cannot read.
+    // A 32-bit program could open sockets with system calls whose arguments a filter cannot read.
     { code: answer, value: killProcess },
     { code: loadWord, value: offsets.number },
     { code: jumpIfGreaterOrEqual, value: x32Bit, ifFalse: 1 },

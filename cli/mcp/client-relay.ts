@@ -113,7 +113,7 @@ export class ClientRelay {
     await this.#options.write(failure(id, reason));
   }
 
-  /** Relays a response. Returns the reason to report if the response did not answer the request. */
+  /** Relays a response. If the response did not answer the request, returns the reason to report. */
   async #relay(
     res: IncomingMessage,
     request: { readonly key: string; readonly isHandshake: boolean },

@@ -64,7 +64,7 @@ async function relayMessages({ server, endpoint, relay }: Parts): Promise<number
  */
 const lastOutputMs = 1_000;
 
-/** Resolves with the reason once the server has ended and its last output was read. */
+/** Waits until the server has ended and its last output was read; resolves with the reason for the end. */
 async function serverEnd(
   server: ServerProcess,
   endpoint: LoopbackEndpoint,

@@ -9,14 +9,14 @@ export interface Backend {
   isInstalled(): Promise<boolean>;
   /** The chains that `install` makes. */
   expected(settings: RedirectSettings): Chains;
-  /** Our chains as they are; empty if there are none. */
+  /** Returns our chains as they are installed; empty if there are none. */
   find(): Promise<Chains>;
-  /** Makes our chains as expected. No packet is forwarded unfiltered meanwhile. */
+  /** Installs our chains as `expected` describes them. No packet is forwarded unfiltered meanwhile. */
   install(settings: RedirectSettings): Promise<void>;
   /** Removes our chains and nothing else. */
   remove(): Promise<void>;
-  /** Chains that redirect; without them nothing reaches the sidecar. */
+  /** True for a chain that redirects packets; without such chains, nothing reaches the sidecar. */
   isRedirect(chain: string): boolean;
-  /** Chains that reject; without them packets bypass the sidecar. */
+  /** True for a chain that rejects packets; without such chains, packets bypass the sidecar. */
   isFilter(chain: string): boolean;
 }

@@ -3,7 +3,7 @@ import { isShadowed } from './iptables-rules.ts';
 import type { Problem } from './network-error.ts';
 import type { Chains, RedirectSettings } from './redirect-rules.ts';
 
-/** The differences between the rules that are active and the expected ones; empty if they are equal. */
+/** The differences between the active and the expected rules; empty if they are equal. */
 export function compareRules(
   backend: Pick<Backend, 'expected' | 'isRedirect' | 'isFilter'>,
   found: Chains,

@@ -5,16 +5,19 @@ import { connectToTest } from './redirected-connection.ts';
 import { answerWithinMs, type Family, udpSocketTo } from './test-address.ts';
 
 export interface DnsProof {
-  /** The user that accepted the query over TCP, if that was in this namespace. */
+  /**
+   * The user whose process accepted the query over TCP; undefined if that process is outside this
+   * network namespace.
+   */
   readonly acceptedByUid: number | undefined;
-  /** True if UDP and TCP gave the same address for a random name. */
+  /** True if the responses over UDP and TCP contain the same address for a random name. */
   readonly agrees: boolean;
 }
 
 /**
- * Asks the test address for a random name, over TCP and UDP. The kernel names the user that
+ * Queries a random name at the test address, over TCP and UDP. The kernel lists the user that
  * accepted the TCP connection. Nobody else can guess the address of a random name, so the same
- * answer over UDP has the same origin. Rejects without an answer.
+ * response over UDP comes from the same server. Rejects if there is no response.
  */
 export async function probeDns(family: Family, sidecarPort: number): Promise<DnsProof> {
   const question: Packet = {

@@ -4,15 +4,21 @@ import { connectToTest } from './redirected-connection.ts';
 import { answerWithinMs, type Family } from './test-address.ts';
 
 export interface HttpProof {
-  /** The user that accepted the connection on the sidecar's port, if that was in this namespace. */
+  /**
+   * The user whose process accepted the connection on the sidecar's port; undefined if that process
+   * is outside this network namespace.
+   */
   readonly acceptedByUid: number | undefined;
-  /** True if the response is that of the sidecar's internal host. */
+  /** True if the sidecar's internal host sent the response. */
   readonly isAlive: boolean;
 }
 
 const bodyBytesMax = 1_000;
 
-/** Requests the sidecar's health through a connection to the test address. Rejects without a response. */
+/**
+ * Requests the sidecar's health through a connection to the test address. Rejects if there is no
+ * response.
+ */
 export async function probeHttp(family: Family, sidecarPort: number): Promise<HttpProof> {
   const { socket, acceptedByUid } = await connectToTest(family, 80, sidecarPort);
   try {

@@ -9,11 +9,14 @@ import {
 export const families = ['IPv4', 'IPv6'] as const;
 export type Family = (typeof families)[number];
 
-/** In the order in which they are committed: the filter first, so that no table is open before it. */
+/**
+ * The order in which the tables are committed. The filter is first, so that it applies before the
+ * other tables change.
+ */
 export const tables = ['filter', 'mangle', 'nat'] as const;
 type Table = (typeof tables)[number];
 
-/** Our chains that a built-in chain jumps to, and that built-in chain. */
+/** For each table: the built-in chains, and the chain of ours to which each of them jumps. */
 const hooks: Readonly<Record<Table, Readonly<Record<string, string>>>> = {
   filter: { OUTPUT: 'SALLYPORT_OUTGOING', FORWARD: 'SALLYPORT_FORWARDED' },
   mangle: {
@@ -27,7 +30,7 @@ const hooks: Readonly<Record<Table, Readonly<Record<string, string>>>> = {
 const anyOwner = '-m owner --uid-owner 0-4294967294';
 const reply = '-p tcp -m conntrack --ctstate ESTABLISHED --ctdir REPLY -m connmark --mark';
 
-/** Of packets that leave: the same rules as chain `permitted` of the nftables backend. */
+/** The rules for packets that leave: the same as chain `permitted` of the nftables backend. */
 function permitted(family: Family, uid: number, refuse: string): string[] {
   const neighbourDiscovery = [133, 135, 136].map(
     (type) => `-p ipv6-icmp -m icmp6 --icmpv6-type ${type} -j RETURN`,
@@ -59,7 +62,8 @@ function tableChains(
               `-d ${dockerDns}/32 ${anyOwner} -j SALLYPORT_REFUSED`,
             ]
           : []),
-        // By address: a redirected packet still shows the output interface of its old destination.
+        // Matches by address, because a redirected packet still has the output interface of its
+        // original destination.
         `-d ${loopback} -j RETURN`,
         ...permitted(family, uid, 'SALLYPORT_REFUSED'),
         '-o lo -j RETURN',
@@ -103,7 +107,7 @@ function tableChains(
 const firstJump = (chain: string) => `-j ${chain}`;
 const laterJump = (chain: string) => `-j ${chain}, after rules of another program`;
 
-/** True for a line of `parseIptables` that states that other rules come first. */
+/** True for a line with which `parseIptables` states that other rules come first. */
 export function isShadowed(line: string): boolean {
   return /^-j \S+, after rules of another program$/.test(line);
 }

@@ -5,7 +5,7 @@ import { parseAddress } from '../../shared/base/address.ts';
 export interface KernelSocket {
   readonly local: Endpoint;
   readonly remote: Endpoint;
-  /** Of TCP: `01` established, `0A` listening. */
+  /** For TCP: `01` established, `0A` listening. */
   readonly state: string;
   /** The user that opened or accepted the socket. */
   readonly uid: number;
@@ -34,7 +34,8 @@ export function listens(
 
 /**
  * The user at the other end of an established connection, if that end is a socket of this network
- * namespace that listens on `port`. A host outside cannot be listed here, whatever it answers.
+ * namespace that listens on `port`. A host outside cannot appear in this list, whatever it
+ * responds.
  */
 export function acceptedBy(client: Endpoint, port: number): number | undefined {
   const address = sameForm(client.address);

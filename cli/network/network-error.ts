@@ -6,7 +6,7 @@ import {
 /** A difference, a failed test or a failure, with its reason code. */
 export interface Problem {
   readonly code: NetworkErrorCode;
-  /** What was found. Default: the text of the code. */
+  /** The observed fact. Default: the text of the code. */
   readonly detail?: string | undefined;
 }
 
@@ -21,7 +21,7 @@ export class NetworkError extends Error {
   }
 }
 
-/** `code: what was found. What to do.` */
+/** Formats a problem: its code, the observed fact, and what to do. */
 export function describeProblem({ code, detail }: Problem): string {
   const { text, nextStep } = networkErrorKinds[code];
   return `${code}: ${detail ?? text} ${nextStep}`;

@@ -24,10 +24,12 @@ export function nftablesChains({ uid, port, dnsPort }: RedirectSettings): Chains
     [
       'to_sidecar',
       [
-        // Before the nat rules of Docker, which redirect queries to its own DNS server.
+        // This priority comes before Docker's nat rules, which redirect queries to Docker's own DNS
+        // server.
         'type nat hook output priority -110; policy accept;',
         `meta skuid ${uid} return`,
-        // Before the loopback rules: a DNS server on loopback may forward queries to other networks.
+        // These rules come before the loopback rules, because a DNS server on loopback may forward
+        // queries to other networks.
         `udp dport 53 redirect to :${dnsPort}`,
         `tcp dport 53 redirect to :${dnsPort}`,
         'ip daddr 127.0.0.0/8 return',
@@ -53,20 +55,21 @@ export function nftablesChains({ uid, port, dnsPort }: RedirectSettings): Chains
         'type filter hook output priority 0; policy drop;',
         `meta skuid ${uid} ${originalDirection} ct mark set ${sidecarMark}`,
         `ip daddr ${dockerDns} meta skuid != ${uid} goto refused`,
-        // By address: a redirected packet still shows the output interface of its old destination.
+        // Matches by address, because a redirected packet still has the output interface of its
+        // original destination.
         'ip daddr 127.0.0.0/8 accept',
         'ip6 daddr ::1 accept',
         'jump permitted',
         `meta skuid != ${uid} goto refused`,
-        // The answers of chain `refused`.
+        // Accepts the rejections that the kernel sends for chain `refused`.
         'oif "lo" accept',
       ],
     ],
     [
       'leaving',
       [
-        // Before source addresses are translated back, so that an answer of the sidecar to a forged
-        // source address still has its loopback address.
+        // This priority comes before source addresses are translated back. A response of the
+        // sidecar to a forged source address then still has its loopback address.
         'type filter hook postrouting priority -150; policy drop;',
         'oif "lo" accept',
         'ip saddr 127.0.0.0/8 drop',
@@ -95,7 +98,7 @@ export function nftablesFile(settings: RedirectSettings): string {
   const chains = [...nftablesChains(settings)].map(
     ([name, lines]) => `\tchain ${name} {\n${lines.map((line) => `\t\t${line}\n`).join('')}\t}\n`,
   );
-  // The first line makes sure that the table exists, because deleting a missing one would fail.
+  // Creates the table if it does not exist, because deleting a missing table would fail.
   return `table inet sallyport\ndelete table inet sallyport\ntable inet sallyport {\n${chains.join('')}}\n`;
 }
 

@@ -1,6 +1,6 @@
 import { NetworkError } from './network-error.ts';
 
-/** What the rules depend on. */
+/** The settings that determine the rules. */
 export interface RedirectSettings {
   /** User id of the sidecar: the only user whose packets may leave the network namespace. */
   readonly uid: number;

@@ -80,7 +80,10 @@ async function chooseBackend(name: BackendName | undefined): Promise<Backend> {
   throw new NetworkError('network.tool_missing', detail);
 }
 
-/** The backend with this name, or the one that has rules, or else the first one. */
+/**
+ * The backend with this name. Without a name: the backend whose rules exist, or else the first one
+ * that is installed.
+ */
 async function activeBackend(name: BackendName | undefined): Promise<Backend> {
   if (name !== undefined) return chooseBackend(name);
   for (const backend of await installedBackends()) {

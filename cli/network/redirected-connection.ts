@@ -6,7 +6,10 @@ import { answerWithinMs, type Family, testAddresses } from './test-address.ts';
 
 export interface RedirectedConnection {
   readonly socket: Socket;
-  /** The user that accepted the connection on the sidecar's port, if that was in this namespace. */
+  /**
+   * The user whose process accepted the connection on the sidecar's port; undefined if that process
+   * is outside this network namespace.
+   */
   readonly acceptedByUid: number | undefined;
 }
 

@@ -6,10 +6,13 @@ export const testAddresses = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const
 
 export type Family = keyof typeof testAddresses;
 
-/** How long one attempt waits for an answer. */
+/** How long one attempt waits for a response. */
 export const answerWithinMs = 2_000;
 
-/** A UDP socket that is connected to the test address. Rejects without a route; sends nothing. */
+/**
+ * Returns a UDP socket that is connected to the test address. Sends nothing. Rejects if there is no
+ * route.
+ */
 export async function udpSocketTo(family: Family, port: number): Promise<Socket> {
   const socket = createSocket(family === 'IPv4' ? 'udp4' : 'udp6');
   try {
@@ -23,8 +26,8 @@ export async function udpSocketTo(family: Family, port: number): Promise<Socket>
 }
 
 /**
- * True if this network namespace has a route to the test address. The kernel alone answers: an
- * unreachable network that a router reports is not a missing route.
+ * True if this network namespace has a route to the test address. Only the kernel's own answer
+ * counts: if a router reports an unreachable network, a route exists.
  */
 export async function hasRoute(family: Family): Promise<boolean> {
   try {
@@ -36,8 +39,8 @@ export async function hasRoute(family: Family): Promise<boolean> {
 }
 
 /**
- * True if a UDP packet to the test address is rejected before it leaves: the kernel reports EPERM
- * to the sender for nothing else.
+ * True if a UDP packet to the test address is rejected before it leaves. The kernel then reports
+ * EPERM, which has no other cause, to the sender.
  */
 export async function rejectsUdp(family: Family): Promise<boolean> {
   const socket = await udpSocketTo(family, 9);

@@ -9,7 +9,7 @@ import { type Family, hasRoute, rejectsUdp, testAddresses } from './test-address
 
 const retryMs = 100;
 
-/** `sallyport network validate`: exits with 1 unless this network namespace is closed. */
+/** `sallyport network validate`: exits with 1 if traffic of this network namespace can bypass the sidecar. */
 export async function validate(options: {
   readonly uid: string;
   readonly port: string;
@@ -34,7 +34,7 @@ export async function validate(options: {
   return 0;
 }
 
-/** Repeats the tests while the sidecar is not listening yet. Other problems do not pass. */
+/** Repeats the tests while the sidecar is still starting. Waiting does not solve other problems. */
 async function untilStarted(
   timeoutMs: number,
   test: () => Promise<readonly Problem[]>,

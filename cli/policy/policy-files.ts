@@ -15,7 +15,7 @@ interface FoundFiles {
   readonly cases: readonly string[];
 }
 
-/** The policy and case files at these paths, each once; files of a folder are sorted by name. */
+/** The policy and case files at these paths, without duplicates; files of a folder are sorted by name. */
 export function findFiles(paths: readonly string[]): FoundFiles {
   const found = new Set<string>();
   for (const path of paths.length === 0 ? ['.'] : paths) {

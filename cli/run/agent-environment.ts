@@ -56,7 +56,7 @@ export function agentEnvironment(
 
 /**
  * The variables of an isolated command: it trusts the sidecar's CA and has no proxy, because its
- * connections are redirected. Also unsets variables that lead to services which isolation hides.
+ * connections are redirected. Also unsets variables that refer to services which isolation hides.
  */
 export function isolatedEnvironment(
   { addedCaPath, wholeCaPath }: Omit<ProxyAccess, 'proxyUrl'>,
@@ -80,7 +80,7 @@ export function isolatedEnvironment(
 
 const preload = fileURLToPath(new URL('agent-preload.cjs', import.meta.url));
 
-/** Appends the preload to the existing options, but only once if `run` is nested. */
+/** Appends the preload to the existing options. If `run` is nested, does not append it again. */
 function withPreload(options = ''): string {
   const option = `--require "${preload.replace(/["\\]/g, '\\$&')}"`;
   return options.includes(option) ? options : `${options} ${option}`.trimStart();

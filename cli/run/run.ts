@@ -27,8 +27,8 @@ export async function printEnvironment(): Promise<number> {
 
 /**
  * `sallyport run -- COMMAND`: runs a command whose clients all go through the sidecar. Returns the
- * command's exit code. As in a shell, the code is 128 plus the signal's number if a signal ended
- * the command, 127 if the command does not exist, and 126 if it cannot be executed.
+ * command's exit code. As in a shell, the code is 127 if the command does not exist, 126 if it
+ * cannot be executed, and 128 plus the signal's number if a signal ended the command.
  */
 export async function run(file: string, args: readonly string[]): Promise<number> {
   const env = changed(process.env, await environmentChange(process.env));
@@ -38,8 +38,8 @@ export async function run(file: string, args: readonly string[]): Promise<number
 }
 
 /**
- * `sallyport run --isolated -- COMMAND`: as `run`, and no byte of the command's network bypasses the
- * sidecar, because its network namespace has no other way out.
+ * `sallyport run --isolated -- COMMAND`: like `run`, but no network traffic of the command can
+ * bypass the sidecar, because the command's network namespace has no other way out.
  */
 export async function runIsolatedCommand(file: string, args: readonly string[]): Promise<number> {
   await assertIsolation();
@@ -64,7 +64,10 @@ async function environmentChange(env: Environment): Promise<EnvironmentChange> {
   return agentEnvironment({ proxyUrl, ...writeTrustFiles(caPem, env) }, env);
 }
 
-/** The sidecar's settings: those of the embedded instance of this folder, unless others are named. */
+/**
+ * The sidecar's settings from the environment. If they name no proxy, uses the embedded instance of
+ * this folder.
+ */
 function settingsOf(env: Environment): {
   readonly config: Config;
   readonly running: RunningInstance | undefined;

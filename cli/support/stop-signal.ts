@@ -2,8 +2,8 @@ const sameSignalMs = 1_000;
 
 /**
  * Resolves at the first SIGINT or SIGTERM. Under npm, one Ctrl-C arrives as two signals, from the
- * terminal and from npm. A signal more than a second after the first one ends the process
- * immediately.
+ * terminal and from npm. Therefore, a further signal ends the process immediately only if it
+ * arrives more than a second after the first one.
  */
 export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
