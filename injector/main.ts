@@ -20,7 +20,7 @@ const drainMs = 10_000;
 export interface Injector {
   readonly port: number;
   readonly adminPort: number;
-  /** Checks the certificate now; the injector also does so every 30 seconds. */
+  /** Checks the certificate immediately, in addition to the checks every 30 seconds. */
   checkCertificate(): Promise<void>;
   close(): Promise<void>;
 }

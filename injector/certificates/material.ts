@@ -27,9 +27,9 @@ const authorityLifetimeMs = 90 * dayMs;
 const authorityRenewedBeforeMs = 30 * dayMs;
 const leafLifetimeMs = dayMs;
 const leafRenewedBeforeMs = 8 * hourMs;
-/** By then each replica has published a new authority to the API server many times. */
+/** After this time, every replica has published a new authority to the API server many times. */
 const authorityPublishedAfterMs = 10 * 60_000;
-/** Then the leaf is renewed even if its new authority may not have been published. */
+/** A leaf with less time left is renewed even if its new authority may not have been published. */
 const leafUrgentMs = hourMs;
 
 interface Circumstances {
@@ -39,9 +39,9 @@ interface Circumstances {
 }
 
 /**
- * The material to use now. Returns `current` itself while it is good. A new authority is added
- * beside the existing ones, and signs once the API server trusts it; so no certificate is ever
- * presented that a client cannot verify.
+ * Returns the material to use now: `current` itself while it is good. A new authority is added to
+ * the existing ones. It signs no leaf before the API server had time to learn it, so that clients
+ * can verify every leaf; the exception is the renewal of a leaf that is about to expire.
  */
 export function renewed(current: Material | undefined, circumstances: Circumstances): Material {
   const { nowMs } = circumstances;

@@ -59,8 +59,8 @@ export class Rotation {
   }
 
   /**
-   * A certificate that could not be stored is good as well if the API server trusts its authority
-   * already.
+   * Renews the leaf in this replica's memory only, because it could not be stored. Clients can
+   * verify such a leaf if the API server already trusts its authority.
    */
   #renewAlone(): void {
     const { clock, host } = this.#options;
@@ -70,7 +70,7 @@ export class Rotation {
     if (next.authorities[0] === current.authorities[0]) this.#adopt(next);
   }
 
-  /** Why no client can verify this webhook now; undefined if clients can. */
+  /** The reason why no client can verify this webhook now; undefined if clients can. */
   problem(): string | undefined {
     if (this.#material === undefined) return 'There is no certificate yet.';
     return expiryMs(this.#material) > this.#options.clock.now()

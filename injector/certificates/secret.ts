@@ -23,7 +23,7 @@ interface Place {
 const attemptsMax = 5;
 
 /**
- * Reads the shared material, lets `renew` replace it, and stores what was replaced. The API server
+ * Reads the shared material, lets `renew` replace it, and stores the replacement. The API server
  * accepts a write only if nobody else wrote since the read, so all replicas agree without a leader.
  */
 export async function shareMaterial(

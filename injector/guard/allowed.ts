@@ -1,9 +1,9 @@
 /**
- * What containers and pods of injected namespaces may have. The chart writes these lists into its
- * admission policies.
+ * The values that containers and pods of injected namespaces may have. The chart writes these lists
+ * into its admission policies.
  */
 export const allowed = {
-  /** Those of the restricted Pod Security Standard, and read-only OCI images. */
+  /** The volume types of the restricted Pod Security Standard, and read-only OCI images. */
   volumeSources: [
     'configMap',
     'csi',
@@ -15,7 +15,7 @@ export const allowed = {
     'projected',
     'secret',
   ],
-  /** They concern the container's own files, processes and ports. */
+  /** Capabilities that concern only the container's own files, processes and ports. */
   capabilities: [
     'CHOWN',
     'DAC_OVERRIDE',
@@ -25,7 +25,7 @@ export const allowed = {
     'NET_BIND_SERVICE',
     'SYS_CHROOT',
   ],
-  /** Those of the baseline Pod Security Standard. */
+  /** The sysctls of the baseline Pod Security Standard. */
   sysctls: [
     'kernel.shm_rmid_forced',
     'net.ipv4.ip_local_port_range',
@@ -38,7 +38,7 @@ export const allowed = {
     'net.ipv4.tcp_keepalive_time',
     'net.ipv4.tcp_syncookies',
   ],
-  /** Those of the baseline Pod Security Standard. */
+  /** The SELinux types of the baseline Pod Security Standard. */
   seLinuxTypes: ['', 'container_engine_t', 'container_init_t', 'container_kvm_t', 'container_t'],
 } as const satisfies Record<string, readonly string[]>;
 

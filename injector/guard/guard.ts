@@ -20,7 +20,10 @@ interface GuardOptions {
   readonly mayExempt: boolean;
 }
 
-/** Why the request is refused; empty if it may pass. Everything that could bypass the sidecar is. */
+/**
+ * Returns the reasons for refusing the request; empty if it is allowed. Refuses everything that
+ * could bypass the sidecar.
+ */
 export function guard(request: PodRequest, options: GuardOptions): readonly Problem[] {
   switch (request.kind) {
     case 'create':
@@ -55,7 +58,7 @@ function agentContainers({ spec }: Pod): readonly Container[] {
   return [...spec.containers, ...own];
 }
 
-/** The API server lets only images, labels and annotations of an existing pod change. */
+/** Checks an update. The API server itself allows changes only to a pod's images, labels and annotations. */
 function ofChange(before: Pod, after: Pod): readonly Problem[] {
   const problems: Problem[] = [];
   if (JSON.stringify(ownMetadata(before)) !== JSON.stringify(ownMetadata(after))) {
@@ -83,7 +86,10 @@ function ownMetadata({ metadata }: Pod): readonly (readonly [string, string])[] 
     .sort(([one], [other]) => (one < other ? -1 : 1));
 }
 
-/** A pod that was created before the namespace was labelled has no sidecar to protect. */
+/**
+ * Checks debug containers. A pod that was created before its namespace was labelled has no sidecar
+ * to protect.
+ */
 function ofEphemeralContainers(pod: Pod, { injection }: GuardOptions): readonly Problem[] {
   const hasInjected = pod.spec.initContainers?.some(({ name }) => name === containers.sidecar);
   if (hasInjected !== true) return [];

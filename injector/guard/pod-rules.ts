@@ -8,7 +8,7 @@ import { type Problem, problem } from './problem.ts';
 
 type PodRule = (pod: Pod, injection: Injection) => boolean | readonly string[];
 
-/** Each rule returns true, or what is at fault, for a pod that violates it. */
+/** Each rule returns true, or the names of the offending parts, for a pod that violates it. */
 const rules: Readonly<Partial<Record<AdmissionCode, PodRule>>> = {
   'admission.annotation_invalid': unusableAnnotations,
   'admission.host_namespace': ({ spec }) =>

@@ -10,7 +10,7 @@ export interface Problem {
   readonly message: string;
 }
 
-/** `names` are the containers, volumes or annotations that are at fault. */
+/** `names` are the containers, volumes or annotations that cause the problem. */
 export function problem(code: AdmissionCode, names: readonly string[] = []): Problem {
   const where = names.length === 0 ? '' : ` (${names.join(', ')})`;
   return { code, message: `${code}: ${admissionErrorKinds[code].text}${where}` };

@@ -6,9 +6,12 @@ import type { Container, Pod, VolumeMount } from '../pod/pod.ts';
 
 /** How the guard compares the injected containers of a pod; the chart writes it into its policies. */
 export const comparison = {
-  /** Fields that must be as injected. Unknown ones are refused, because they may change what runs. */
+  /**
+   * Fields that must have the injected values. Unknown fields are refused, because they may change
+   * what runs.
+   */
   compared: ['name', 'image', 'args', 'restartPolicy', 'env'],
-  /** Fields that decide nothing, and that Kubernetes or its administrators complete. */
+  /** Fields that do not affect the protection, and that Kubernetes or its administrators fill in. */
   tolerated: [
     'imagePullPolicy',
     'livenessProbe',
@@ -23,7 +26,7 @@ export const comparison = {
 } as const;
 
 /**
- * Whether the pod starts with the injected containers and has their volumes. A webhook that runs
+ * True if the pod starts with the injected containers and has their volumes. A webhook that runs
  * after the injection could have changed them.
  */
 export function hasSidecar(pod: Pod, injection: Injection): boolean {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Agent, request } from 'undici';
 import { SettingsError } from '../../shared/base/settings.ts';
 
-/** Where the API server is, and how this pod proves itself to it. */
+/** The API server's address, and the files with which this pod authenticates to it. */
 export interface ApiAccess {
   /** `https://10.96.0.1:443` */
   readonly url: string;
@@ -11,7 +11,7 @@ export interface ApiAccess {
   readonly caFile: string;
 }
 
-/** An answer of the API server other than success. */
+/** An error response of the API server. */
 export class KubernetesError extends Error {
   readonly status: number;
 
@@ -29,7 +29,7 @@ interface Call {
 }
 
 export interface KubernetesApi {
-  /** The object of the answer. Throws a `KubernetesError` for any status but 2xx. */
+  /** Returns the object in the response. Throws a `KubernetesError` for any status but 2xx. */
   call<Answer>(call: Call): Promise<Answer>;
   close(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import type { SidecarOptions } from './options.ts';
 import type { Container, Texts, Volume } from './pod.ts';
 
 const adminPort = 8182;
-/** Not the sidecar's, because the redirect does not apply to that one. */
+/** Differs from the sidecar's user, to whom the redirect does not apply. */
 const validatorUid = 65_534;
 const tokenSeconds = 600;
 
@@ -14,10 +14,10 @@ const initResources = {
 };
 
 /**
- * The injected init containers in the order in which they start: the redirect first, so that no
- * container ever has another way out; then the sidecar, which runs as long as the pod; then the
- * check that the redirect reaches it. Kubernetes starts the next one when the sidecar's startup
- * probe succeeds.
+ * The injected init containers, in the order in which they start. The redirect is first, so that no
+ * container ever has another way out. The sidecar is second and runs as long as the pod. The last
+ * one checks that redirected traffic reaches the sidecar; Kubernetes starts it when the sidecar's
+ * startup probe succeeds.
  */
 export function injectedContainers(
   injection: Injection,

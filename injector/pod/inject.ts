@@ -6,8 +6,8 @@ import type { Pod } from './pod.ts';
 import { withTrust } from './trust.ts';
 
 /**
- * The pod with the sidecar, idempotent: the API server calls again after other webhooks have
- * changed the pod. Returns the pod itself if nothing may be injected into it.
+ * Returns the pod with the sidecar, or the pod itself if nothing may be injected into it.
+ * Idempotent, because the API server calls again after other webhooks have changed the pod.
  */
 export function injectPod(pod: Pod, injection: Injection): Pod {
   if (!mayInject(pod)) return pod;

@@ -13,10 +13,13 @@ export const annotations = {
   memoryLimit: 'sallyport.io/memory-limit',
 } as const;
 
-/** The kubelet mirrors static pods, which it started without asking, under this annotation. */
+/**
+ * The kubelet sets this annotation on mirror pods. A mirror pod represents a static pod, which the
+ * kubelet started without asking the API server.
+ */
 export const mirrorAnnotation = 'kubernetes.io/config.mirror';
 
-/** Names that begin like this belong to injected containers. */
+/** Names with this prefix belong to injected containers. */
 export const reservedPrefix = 'sallyport-';
 
 /** The injected containers, in the order in which they start. */

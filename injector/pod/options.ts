@@ -2,7 +2,7 @@ import type { Injection } from './injection.ts';
 import { annotations } from './names.ts';
 import type { Pod, Texts } from './pod.ts';
 
-/** What the annotations of a pod change in its sidecar. */
+/** The settings of a sidecar that the annotations of its pod can change. */
 export interface SidecarOptions {
   readonly holdTime: string;
   readonly resources: Resources;
@@ -15,7 +15,7 @@ interface Resources {
 
 /**
  * The forms of annotations. They exclude `$`, because Kubernetes expands `$(NAME)` in the value of
- * a variable. The syntax is that of RE2, too: the chart writes the forms into its policies.
+ * a variable. They are also valid in RE2, because the chart writes them into its policies.
  */
 export const annotationForms: Readonly<Record<string, RegExp>> = {
   [annotations.agent]: /^[A-Za-z0-9._-]{1,64}$/,

@@ -44,7 +44,7 @@ export interface Container {
   readonly livenessProbe?: Handler;
   readonly readinessProbe?: Handler;
   readonly startupProbe?: Handler;
-  /** Of an ephemeral container: the container whose processes it sees. */
+  /** Set for an ephemeral container: the container whose processes it can see. */
   readonly targetContainerName?: string;
   readonly [other: string]: unknown;
 }

@@ -13,7 +13,7 @@ const javaOptions = javaTrustOptions(`${paths.trust}/${trustFiles.java}`);
 const variables: readonly string[] = [...replacingVariables, ...addingVariables];
 const mount = { name: volumes.trust, mountPath: paths.trust, readOnly: true };
 
-/** What `withTrust` adds to a container; the chart writes it into its policies. */
+/** The additions of `withTrust` to a container; the chart writes them into its policies. */
 export const trustAdditions = {
   env: variables.map((name) => ({ name, value: bundle })),
   java: { name: javaVariable, value: javaOptions },
@@ -21,9 +21,9 @@ export const trustAdditions = {
 } as const;
 
 /**
- * A container that trusts the sidecar's certificate authority: the bundle is mounted, and the
- * variables name it. Values that the container had for these variables are replaced, because a
- * bundle without the sidecar's authority breaks every HTTPS call. Options of Java are kept.
+ * Returns a container that trusts the sidecar's certificate authority: the bundle is mounted, and
+ * the variables name it. Replaces the container's own values of these variables, because a bundle
+ * without the sidecar's authority breaks every HTTPS call. Keeps options of Java.
  */
 export function withTrust(container: Container): Container {
   return { ...container, env: environment(container), volumeMounts: mounts(container) };
@@ -35,7 +35,7 @@ function environment({ env = [] }: Container): NonNullable<Container['env']> {
   return [...trustAdditions.env, ...(java.length === 0 ? [trustAdditions.java] : java), ...kept];
 }
 
-/** A value that comes from elsewhere cannot be extended, so it is kept. */
+/** A value from another source, such as a ConfigMap, cannot be extended, so it is kept. */
 function withJavaOptions(given: NonNullable<Container['env']>[number]) {
   const { value = '', valueFrom } = given;
   if (valueFrom !== undefined || value.includes(javaOptions)) return given;

@@ -8,7 +8,7 @@ interface AdminOptions {
   readonly host: string;
   readonly port: number;
   readonly registry: Registry;
-  /** Why reviews cannot be answered now; undefined if they can. */
+  /** The reason why reviews cannot be answered now; undefined if they can. */
   readonly unready: () => string | undefined;
 }
 

@@ -6,7 +6,10 @@ import type { Injection } from '../pod/injection.ts';
 import { podPatch } from './pod-patch.ts';
 import type { Review } from './review.ts';
 
-/** What a webhook path does: inject, or guard in a namespace that allows exemptions or not. */
+/**
+ * The task of a webhook path: to inject, or to guard a namespace that allows exemptions
+ * (`guard-enabled`) or refuses them (`guard-required`).
+ */
 export type Task = 'inject' | 'guard-enabled' | 'guard-required';
 
 /** The paths of the webhooks in the chart. */

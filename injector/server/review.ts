@@ -32,7 +32,7 @@ export interface Review {
   readonly request: PodRequest;
 }
 
-/** Reads a review. Refuses requests that the webhooks of the chart do not ask for. */
+/** Reads a review. Refuses requests for which the chart registers no webhook. */
 export function parseReview(text: string): Review {
   const { uid, namespace = '', name = '', ...request } = parse(schema, readJson(text)).request;
   return { uid, namespace, name, request: podRequest(request) };
@@ -59,7 +59,7 @@ function podRequest({ operation, subResource, object, oldObject }: RawRequest): 
   }
 }
 
-/** The API server has validated the pod; the members that lists depend on are checked here. */
+/** Checks only the members on which lists depend, because the API server has validated the pod. */
 function asPod(value: unknown): Pod {
   return parse(pod, value) as unknown as Pod;
 }

@@ -10,7 +10,7 @@ import { answer, tasks } from './answer.ts';
 import type { InjectorMetrics } from './metrics.ts';
 import { parseReview } from './review.ts';
 
-// A review of an update holds two pods, and etcd stores 1.5 MB at most for each.
+// A review of an update contains two pods, and etcd stores at most 1.5 MB for each.
 const bodyBytesMax = 8 * 1024 ** 2;
 const requestMs = 10_000;
 
@@ -29,7 +29,7 @@ interface WebhookOptions extends KeyPair {
 
 export interface WebhookServer {
   readonly port: number;
-  /** New connections use this certificate from now on. */
+  /** Uses this certificate for all new connections. */
   present(pair: KeyPair): void;
   close(): Promise<void>;
 }
@@ -71,7 +71,7 @@ async function handle(
   res.writeHead(status, {
     'content-type': 'application/json',
     'x-content-type-options': 'nosniff',
-    // A body that was not read to its end would be taken for the next request.
+    // If a body was not read to its end, the rest would be taken for the next request.
     ...(status === 200 ? {} : { connection: 'close' }),
   });
   res.end(body);
