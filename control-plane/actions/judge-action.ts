@@ -26,7 +26,7 @@ export interface Judging {
   readonly principal: string;
   /** Principals that may not decide on the approval, if one is opened; see `requestersOf`. */
   readonly requestedBy: readonly string[];
-  /** True if a repeat gets the stored response, even if sealing the decision fails now. */
+  /** True if a repeat gets the stored response even when sealing the decision fails. */
   readonly isAnswerKept?: boolean | undefined;
 }
 

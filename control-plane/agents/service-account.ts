@@ -86,7 +86,8 @@ function assertHoldsRole({ permissions }: Caller): void {
 }
 
 /**
- * Returns the account of this name. Creates it if it does not exist; throws if it has a valid key.
+ * Returns the account of this name. Creates the account if it does not exist; throws if it has a
+ * valid key.
  */
 async function accountOf(
   { clock }: Pick<Services, 'clock'>,
@@ -124,7 +125,7 @@ export async function listServiceAccounts(
   return accounts.map((account) => ({ account, active: active.has(account.id) }));
 }
 
-/** Returns the ids of those accounts that have a valid key. */
+/** Returns the ids of the accounts that have a valid key. */
 async function usable(
   apiKeys: ClaimedRows<'api_key'>,
   tenantId: string,

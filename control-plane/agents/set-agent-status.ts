@@ -21,7 +21,7 @@ const jtisNamedMax = 1000;
 /**
  * Disables or enables an agent. Disabling revokes the passports issued to the agent, and enabling
  * does not restore them. Leases and grants are not revoked, because only this agent can use them,
- * and it cannot act while it is disabled.
+ * and a disabled agent cannot act.
  */
 export async function setAgentStatus(
   services: Services,

@@ -34,7 +34,7 @@ export function sealProposal(
   return vault.seal(text, argumentsPlace(approval, 'proposed'));
 }
 
-/** Encrypts the arguments that replace the original ones after `modify`. */
+/** Encrypts the arguments that an approver substituted with `modify`. */
 export function sealEffectiveArgs(
   { vault }: Pick<Services, 'vault'>,
   approval: Pick<Approval, 'tenantId' | 'id'>,

@@ -19,7 +19,7 @@ interface Decided {
 
 /**
  * Records the event of an act on an approval. This event proves the grant: approval-proof.ts reads
- * status, digest and expiry from its ledger row.
+ * status, digest and expiry from the event's ledger row.
  */
 export async function recordDecision(
   notes: ChangeNotes,

@@ -6,7 +6,7 @@ export interface ApprovalDecision {
   readonly id: number;
   readonly action: ApprovalAction;
   readonly comment?: string | undefined;
-  /** For `modify`: arguments that replace the original ones. */
+  /** For `modify`: the arguments to use instead of the requested ones. */
   readonly modifiedArgs?: JsonObject | undefined;
   /** For `approve`: a standing grant instead of a single call. */
   readonly grant?: GrantRequest | undefined;

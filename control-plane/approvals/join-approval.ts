@@ -48,7 +48,7 @@ async function changeOpen(
   return changed;
 }
 
-/** Adds principals that asked for the same action and so may not decide on it. */
+/** Adds principals that requested the same action and so may not decide on it. */
 export async function addRequesters(
   notes: ChangeNotes,
   approval: Verified<Approval>,

@@ -3,8 +3,8 @@ import type { Services } from '../core/services.ts';
 import { transaction } from '../platform/store/transaction.ts';
 
 /**
- * Stores with each approval the hash of the ledger row that proves its decision, once that row is
- * sealed. A grant without this hash cannot be used.
+ * Stores with each approval the hash of the ledger row that proves its decision, as soon as that
+ * row is sealed. A grant without this hash cannot be used.
  */
 export async function storeDecisionHashes(
   { db, publisher }: Pick<Services, 'db' | 'publisher'>,

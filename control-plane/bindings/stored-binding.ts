@@ -10,8 +10,8 @@ import { readColumn } from '../platform/store/read-column.ts';
 import type { Vault } from '../platform/vault/vault.ts';
 
 /**
- * Computes the keyed hash of a binding's row. It prevents a database writer from sending a tool's
- * calls, and their credential, to a different host.
+ * Computes the keyed hash of a binding's row. Without this hash, a database writer could send a
+ * tool's calls, and their credential, to a different host.
  */
 export function bindingMac(
   vault: Pick<Vault, 'mac'>,

@@ -93,9 +93,9 @@ SELECT (SELECT coalesce(json_agg(json_build_object(
 }
 
 /**
- * Returns SQL that selects one row for each approval that was settled in the period. It parses the
- * approval and its outcome from the sealed text. Quotes inside values are escaped there, so a value
- * cannot imitate a member.
+ * Returns SQL that selects one row for each approval that was settled in the period. The SQL parses
+ * the approval and its outcome from the sealed text. Quotes inside values are escaped in this text,
+ * so a value cannot imitate a member.
  */
 function latencyText(within: string): string {
   return `

@@ -20,9 +20,9 @@ const signedType = 'integrity.rows_signed';
 const decidedMs = 400 * 86_400_000;
 
 /**
- * Signs the rows that were written before rows were signed. It runs once in the life of a database:
- * a second run would also sign forged rows. If the marker is missing but a ledger event or a signed
- * row proves an earlier run, it signs nothing.
+ * Signs the rows that were written before rows were signed. Runs only once in the life of a
+ * database, because a second run would also sign forged rows. Signs nothing if a ledger event or a
+ * signed row proves an earlier run, even if the marker is missing.
  */
 export async function signOldRows(services: Deps): Promise<void> {
   const { db, log } = services;

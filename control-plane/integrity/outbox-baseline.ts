@@ -16,9 +16,9 @@ const signedType = 'integrity.outbox_signed';
 
 /**
  * Signs the outbox rows of the previous version, and creates tombstones for the bindings that the
- * previous version removed. It runs once in the life of a database: a second run would also sign
- * forged rows. As with the first baseline, a marker, the ledgers and the envelope of the root
- * secret prevent a second run.
+ * previous version removed. Runs only once in the life of a database, because a second run would
+ * also sign forged rows. As with the first baseline, a marker, the ledgers and the envelope of the
+ * root secret prevent a second run.
  */
 export async function signOldOutbox(services: Deps): Promise<void> {
   const { db, log } = services;

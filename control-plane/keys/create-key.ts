@@ -30,7 +30,7 @@ interface NewApiKey {
   readonly expiresAt: Date | undefined;
 }
 
-/** Creates an API key for the caller's tenant. The response contains the key once. */
+/** Creates an API key for the caller's tenant. Only this response contains the key. */
 export async function createKey(
   services: Services,
   caller: Caller,

@@ -7,7 +7,7 @@ import { keyDirectory } from '../platform/access/key-directory.ts';
 import { claimsOf } from '../platform/signed-store/verified.ts';
 import { keyRecordOf } from './list-keys.ts';
 
-/** Revokes a key. This replica rejects the key at once, other replicas within a second. */
+/** Revokes a key. This replica rejects the key at once; other replicas reject it within a second. */
 export async function revokeKey(
   services: Services,
   caller: Caller,

@@ -10,7 +10,7 @@ export interface OutboundMessage {
 
 export type SendResult =
   | { readonly outcome: 'delivered'; readonly status?: number | undefined }
-  /** The delivery is retried by the schedule, or at the time that the receiver asked for. */
+  /** The delivery is retried at the scheduled time, or at the time that the receiver requested. */
   | {
       readonly outcome: 'failed';
       readonly error: string;

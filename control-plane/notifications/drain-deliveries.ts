@@ -30,7 +30,7 @@ export async function drainDeliveries(
   return report;
 }
 
-/** Returns a dead-lettered delivery to the queue. It is due at once and begins a new schedule. */
+/** Returns a dead-lettered delivery to the queue. The delivery is due at once and begins a new schedule. */
 export async function replayDelivery(
   services: Services,
   { tenantId, principal }: Caller,

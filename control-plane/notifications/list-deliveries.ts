@@ -5,7 +5,7 @@ import type { Delivery } from '../platform/store/generated/client.ts';
 interface DeliveryQuery {
   readonly status?: 'pending' | 'delivered' | 'dead' | undefined;
   readonly limit: number;
-  /** Only deliveries that were queued before this one. */
+  /** Only deliveries that were queued before the delivery with this id. */
   readonly cursor?: string | undefined;
 }
 

@@ -18,7 +18,7 @@ import { lockFor } from '../platform/store/transaction.ts';
 
 const channel = 'webhook';
 
-/** How long the previous secret is also used to sign after a rotation. */
+/** After a rotation, messages are also signed with the previous secret for this long. */
 const overlapMs = 86_400_000;
 
 interface StoredWebhook {

@@ -5,8 +5,8 @@ import { claimedRows } from '../platform/signed-store/claimed-rows.ts';
 import { signedRows } from '../platform/signed-store/signed-rows.ts';
 
 /**
- * How long a retired key is still included. The time allows for clock differences, and for leases
- * signed right before a rotation.
+ * How long the key set still includes a retired key. The time allows for clock differences, and for
+ * leases signed right before a rotation.
  */
 const overlapMs = (ttlSecondsMax + 600) * 1000;
 

@@ -60,7 +60,7 @@ async function findKey(
   return found;
 }
 
-/** Returns the kid in a token's header. It is unverified, so use it only to find the key. */
+/** Returns the kid in a token's header. The kid is unverified, so use it only to find the key. */
 function claimedKid(token: string): string | undefined {
   try {
     const header: unknown = JSON.parse(

@@ -43,7 +43,7 @@ export async function archivePolicy(
   { principal, now }: Publication,
 ): Promise<void> {
   const changes = { lifecycle: 'archived', archivedAt: now, updatedAt: now };
-  // If the row fails its integrity check, it is archived as it is and not signed again.
+  // If the row fails its integrity check, it is archived unchanged and is not signed again.
   const retiring = { changes, forged: 'keep' } as const;
   const published = { lifecycle: 'published' };
   const archived = await notes.rows('policy').retire(row, published, retiring);

@@ -22,7 +22,7 @@ interface Delivery {
   readonly guard: RowGuard;
   readonly tenantId: string;
   readonly sidecarId: string;
-  /** Agent whose standing grants and denials are read, too; undefined: neither is read. */
+  /** Also reads the standing grants and denials of this agent; undefined: reads neither. */
   readonly agentId?: string | undefined;
   readonly nowMs: number;
 }

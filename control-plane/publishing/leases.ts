@@ -30,7 +30,7 @@ interface Reading {
   readonly guard: RowGuard;
 }
 
-/** Returns the lease that a sidecar uses: the latest issued one, if it is valid. */
+/** Returns the lease that a sidecar uses: the lease that was issued last, if it is valid. */
 export async function currentLease(
   reading: Reading,
   whose: SidecarRef,

@@ -56,9 +56,9 @@ export function sidecarIdOf(name: string): string | undefined {
 }
 
 /**
- * Publishes a tenant's pending sections. Sections for all sidecars come first. Between batches of
- * sidecars' own sections, the former are checked again, so that a kill switch does not wait for
- * leases. Rejects at the end if a section could not be built.
+ * Publishes a tenant's pending sections. Sections for all sidecars come first. They are checked
+ * again between batches of sidecars' own sections, so that a kill switch does not wait for leases.
+ * Rejects at the end if a section could not be built.
  */
 export async function publishPendingSections(
   deps: Deps,

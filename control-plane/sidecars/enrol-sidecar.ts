@@ -127,7 +127,7 @@ async function useToken(
   await tokens.signChange({ where: { hash } }, ({ usesLeft }) => ({ usesLeft: usesLeft + 1 }));
 }
 
-/** The response's body of an enrolment. */
+/** The body of the response to an enrolment. */
 export function enrolledBody(enrolled: EnrolledSidecar) {
   return {
     sidecar_id: enrolled.sidecarId,

@@ -8,7 +8,7 @@ interface EvidenceConsumer {
   /** Type of the events that this consumer receives. */
   readonly type: EvidenceEvent['type'];
   /**
-   * Called once the event is sealed, and again if the sidecar uploads it again, so a repeat must
+   * Called when the event is sealed, and again if the sidecar uploads it again, so a repeat must
    * change nothing. Commits its own transaction.
    */
   readonly consume: (

@@ -26,7 +26,7 @@ interface EvidenceIncident {
   readonly at: Date;
 }
 
-/** All sidecars of the tenant, including revoked ones, oldest first. */
+/** Returns all sidecars of the tenant, including revoked ones, oldest first. */
 export async function listSidecars(
   { db, pool, guard }: Pick<Services, 'db' | 'pool' | 'guard'>,
   { tenantId }: Caller,
@@ -60,7 +60,7 @@ export async function listSidecars(
   }));
 }
 
-/** When each disabled agent of the tenant was disabled, by agent id. */
+/** Returns, by agent id, when each disabled agent of the tenant was disabled. */
 async function disabledAgents(
   services: Pick<Services, 'db' | 'guard'>,
   tenantId: string,

@@ -3,9 +3,9 @@ import type { Services } from '../core/services.ts';
 import type { Caller } from '../platform/access/caller.ts';
 
 /**
- * Chain of section keys from the one that the sidecar pinned to the active one: each retired key
- * signs its successor. Served over the sidecar's authenticated channel, so that somebody who stole
- * an old key and has access to the bus cannot introduce a key.
+ * Returns the chain of section keys from the key that the sidecar pinned to the active key: each
+ * retired key signs its successor. Served over the sidecar's authenticated channel, so that
+ * somebody who stole an old key and has access to the bus cannot introduce a key.
  */
 export async function keySuccession(
   { signingKeys }: Pick<Services, 'signingKeys'>,

@@ -20,9 +20,9 @@ interface Refused {
 }
 
 /**
- * Builds the event for a record that cannot be sealed as its own event. The event has the record as
- * plain text, and the reason, so that the record is kept and does not block later ones. The same
- * record always makes the same event, because sidecars retry.
+ * Builds the event for a record that cannot be sealed as its own event. The event contains the
+ * record as plain text, and the reason, so that the record is kept and does not block later ones.
+ * The same record always makes the same event, because sidecars retry.
  */
 export function quarantine(
   { id, agentId, enrolledAt }: Verified<Sidecar>,

@@ -4,8 +4,8 @@ import type { Unverified } from '../platform/signed-store/verified.ts';
 import type { Sidecar } from '../platform/store/generated/client.ts';
 
 /**
- * Why a sidecar was revoked: by an operator, because its pod enrolled again, because its enrolment
- * rule changed, or because it did not report for long.
+ * Why a sidecar was revoked: by an operator, because its pod enrolled again (`replaced`), because
+ * its enrolment rule changed, or because it had not reported for too long (`unseen`).
  */
 export type RevocationReason = 'operator' | 'replaced' | 'rule' | 'unseen';
 
@@ -17,8 +17,8 @@ interface Retirement {
 }
 
 /**
- * Revokes a sidecar with its tokens, lease and grants, in the caller's transaction, with its event;
- * undefined if it was revoked before.
+ * Revokes a sidecar, its tokens, lease and grants, and records the event, all in the caller's
+ * transaction. Returns undefined if the sidecar was revoked before.
  */
 export async function retireSidecar(
   notes: ChangeNotes,

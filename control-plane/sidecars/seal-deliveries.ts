@@ -45,7 +45,7 @@ export async function sealDeliveries(
   }
 }
 
-/** A keyed hash, so that a sidecar cannot send an event of its own under this id first. */
+/** Derives the event id as a keyed hash, so that a sidecar cannot send an event with this id in advance. */
 function eventIdOf(
   { vault }: Pick<Services, 'vault'>,
   { tenantId, id: sidecarId }: Verified<Sidecar>,
@@ -120,8 +120,8 @@ export async function sidecarCredentials(
 ): Promise<{ readonly jwe: string; readonly version: number }> {
   const sidecar = await ownSidecar(services, caller);
   const { tenantId, agentId, encryptionJwk } = sidecar;
-  // Read first: if credentials change meanwhile, the sidecar sees a newer version and fetches
-  // again.
+  // Reads the version first: if credentials change meanwhile, the sidecar sees a newer version and
+  // fetches again.
   const version = await credentialsVersion(services.db, tenantId, agentId);
   const credentials = await credentialsOfAgent(services, tenantId, agentId);
   await sealDeliveries(services, sidecar, credentials);

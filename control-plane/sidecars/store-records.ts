@@ -8,7 +8,7 @@ import type { quarantine } from './quarantine.ts';
 import { quarantineRecord, type Received } from './uploaded-record.ts';
 
 /**
- * Stores the salts of records and seals their events. Resolves once every record is in the ledger,
+ * Stores the salts of records and seals their events. Resolves when every record is in the ledger,
  * with the events that were sealed unchanged. Records that the ledger permanently rejects are
  * quarantined. All further effects of a record are in `evidence-consumers.ts`.
  */

@@ -35,7 +35,7 @@ interface SimulationReport {
 /** Settings of a simulation. */
 interface Rehearsal {
   readonly trace: ReturnType<typeof compileTrace>;
-  /** Policies to use; undefined: the published ones, loaded as for every decision. */
+  /** Policies to use; undefined: the published policies, loaded as for every decision. */
   readonly policies?: PolicySet | undefined;
   /**
    * Mode to use; undefined: the mode that the call would have because of tenant, kill switches and

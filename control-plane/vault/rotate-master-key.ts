@@ -127,8 +127,8 @@ async function activate(keys: OpenKeys, deps: Deps, target: string): Promise<voi
     for (const row of rows.filter(({ state }) => state === 'active')) {
       await change(tx, vault, { ...row, state: 'retiring' });
     }
-    // The activation time is always later than that of every earlier key, even if the clock is
-    // behind.
+    // The activation time is always later than the activation times of all earlier keys, even if
+    // the clock is behind.
     const activatedAt = new Date(Math.max(deps.clock.now(), ...times.map((time) => time + 1)));
     await change(tx, vault, { id: target, state: 'active', activatedAt });
     await recordInLedgers(tx, deps, 'master_key.rotation_began', { from, to: target });

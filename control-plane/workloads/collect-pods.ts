@@ -9,7 +9,10 @@ import { revokeOrphans } from './revoke-orphans.ts';
 const everyMs = 15_000;
 const batchSize = 50;
 const hourMs = 3_600_000;
-/** Longer than the passports of a revoked sidecar are valid, which sidecars learn from its row. */
+/**
+ * How long the row of a revoked sidecar is kept. Sidecars learn of the revocation from this row, so
+ * it must outlive the revoked sidecar's passports.
+ */
 const keptMs = 48 * hourMs;
 
 /** Removes the sidecars of removed rules and of pods that no longer exist, in the background. */
@@ -31,9 +34,10 @@ async function collect(services: Services): Promise<void> {
 }
 
 /**
- * Revokes the sidecars of pods that have not reported for the configured time, and deletes the rows
- * of those that were revoked long ago. The ledger keeps their events. Sidecars that enrolled with a
- * token stay, and those that an operator revoked, because their pods must not enrol again.
+ * Revokes the sidecars of pods that have not reported for the configured time. Deletes the rows of
+ * such sidecars that were revoked long ago; the ledger keeps their events. Keeps sidecars that
+ * enrolled with an enrolment token. Also keeps those that an operator revoked, because their pods
+ * must not enrol again.
  */
 export async function collectPods(services: Services, tenantId: string): Promise<void> {
   while ((await revokeUnseen(services, tenantId)) === batchSize);

@@ -18,10 +18,10 @@ export function ruleChain(name: string): string {
 }
 
 /**
- * The rule for a workload, locked until the transaction ends, so that it is not changed during an
- * enrolment. Throws `workload.rule_missing` if there is none. A row without a valid signature, and
- * a row that is not the last one in the ledger (a restored older row), throw
- * `integrity.forged_row`.
+ * Returns the rule for a workload, locked until the transaction ends, so that it is not changed
+ * during an enrolment. Throws `workload.rule_missing` if there is none. Throws
+ * `integrity.forged_row` for a row without a valid signature, and for a restored older row, which
+ * is not the last one in the ledger.
  */
 export async function currentRule(
   { guard, vault }: Pick<Services, 'guard' | 'vault'>,
@@ -34,13 +34,13 @@ export async function currentRule(
   const [claimed] = await rules.findClaims(['name'], { where });
   if (claimed === undefined) throw missing({ namespace, serviceAccount });
   await rules.lock({ tenantId, name: claimed.name });
-  // Read again under the lock, because the rule may have changed.
+  // Reads the row again under the lock, because the rule may have changed.
   const { name } = claimed;
   const rule = await rules.findFirst({ where: { ...where, name } });
   if (rule === null) throw missing({ namespace, serviceAccount });
   const { eventId } = rule;
   const query = queryIn(tx);
-  // The outbox is read first, because the event may be sealed between the two reads.
+  // Reads the outbox first, because the event may be sealed between the two reads.
   const position = Number.MAX_SAFE_INTEGER;
   if (await isWaiting(query, vault, { tenantId, eventId, position })) return rule;
   const [last] = await query<{ event_id: string }>(

@@ -40,8 +40,8 @@ interface WorkloadEnrolment extends SentKeys {
 
 /**
  * Enrols the sidecar of a pod with the pod's service account token. The enrolment rule of the
- * service account determines agent, user and environment. A pod has one sidecar: the same keys
- * return it, other keys replace it.
+ * service account determines agent, user and environment. A pod has one sidecar: a repeat with the
+ * same keys returns this sidecar, and an enrolment with other keys replaces it.
  */
 export async function enrolWorkload(
   services: Services,
@@ -52,7 +52,7 @@ export async function enrolWorkload(
   const workload = await verifyToken(enrolment.token);
   assertProof(enrolment, keys);
   const tenantId = enrolment.tenantId ?? services.config.tenantId;
-  // Read before the transaction, because the review must not hold a connection.
+  // Reads the rule before the transaction, because the review must not hold a connection.
   const { audience } = await services.db.$transaction((tx) =>
     currentRule(services, tx, tenantId, workload),
   );
@@ -63,7 +63,8 @@ export async function enrolWorkload(
     const rule = await currentRule(services, tx, tenantId, workload);
     assertAudience(workload, rule.audience);
     await assertAgent(services, tx, tenantId, rule.agentId);
-    // The person may have become an owner after an admin wrote the rule.
+    // Checks the rights of the rule's writer again: the rule's user may have become an owner since
+    // an admin wrote the rule.
     const writer = { tenantId, role: rule.writerRole, agentId: undefined };
     await assertMayGrant(services, tx, writer, { ...rule });
     const { version } = enrolment;
@@ -97,7 +98,7 @@ async function enrolPod(
   if (live !== undefined && isRepeated(live, rule, keys)) return live;
   const at = new Date(services.clock.now());
   if (live !== undefined) {
-    // A pod has one live sidecar, also according to the database, so the former one goes first.
+    // Revokes the former sidecar first, because the database allows only one live sidecar per pod.
     await retireSidecar(notes, unverified(live), { at, reason: 'replaced', by: `pod:${podUid}` });
   }
   const { agentId, userId, environment } = rule;
@@ -150,8 +151,8 @@ function thumbprintOf(stored: unknown): string {
 }
 
 /**
- * A token for several audiences is refused too, because each of its other recipients could enrol
- * with it.
+ * Throws unless this is the token's only audience, because other recipients of the token could
+ * enrol with it, too.
  */
 function assertAudience({ audiences }: Workload, audience: string): void {
   if (audiences.length === 1 && audiences[0] === audience) return;

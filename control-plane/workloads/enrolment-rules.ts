@@ -27,7 +27,7 @@ interface StoredRule {
   readonly revokedSidecars: number;
 }
 
-/** Stores a rule as a whole, then revokes the sidecars that it would now enrol differently. */
+/** Stores a rule as a whole. Then revokes the sidecars that would now enrol under other terms. */
 export async function putEnrolmentRule(
   services: Services,
   caller: Caller,
@@ -96,17 +96,20 @@ export async function deleteEnrolmentRule(
   return revokeFormer(services, tenantId);
 }
 
-/** Time that a request spends on revocations; the background completes those of a larger fleet. */
+/**
+ * Maximum time that a request spends on revocations; a background round completes those of a larger
+ * fleet.
+ */
 const revokingMs = 10_000;
 
-/** Revokes the sidecars of former rules; returns their number. */
+/** Revokes the sidecars of former rules within this time. Returns the number of all sidecars to revoke. */
 async function revokeFormer(services: Services, tenantId: string): Promise<number> {
   const count = await countOrphans(services, tenantId);
   await revokeOrphans(services, tenantId, services.clock.monotonic() + revokingMs);
   return count;
 }
 
-/** All rules of the tenant, by name; forged ones are left out. */
+/** Returns all rules of the tenant, sorted by name, without forged ones. */
 export async function listEnrolmentRules(
   services: Pick<Services, 'db' | 'guard'>,
   { tenantId }: Caller,

@@ -11,7 +11,7 @@ interface JsonRequest {
   readonly tokenFile?: string | undefined;
   /** PEM; the only trusted authorities. Undefined: those of Node. */
   readonly caFile?: string | undefined;
-  /** For a URL that the operator did not configure. */
+  /** Checks the address of a URL that the operator did not configure. */
   readonly guard?: Guard | undefined;
 }
 

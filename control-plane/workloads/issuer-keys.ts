@@ -20,12 +20,12 @@ interface IssuerKeysOptions {
 const ageMsMax = 600_000;
 /** An unknown key id causes at most one fetch within this time. */
 const coolDownMs = 30_000;
-/** Time after a failed fetch during which its failure is the answer. */
+/** After a failed fetch, callers get the same failure for this long, without another fetch. */
 const retryMs = 2_000;
 
 /**
- * The keys of one issuer. Fetches them at the first use, when they are old, and when a token names
- * an unknown key. Concurrent callers share one fetch.
+ * The keys of one issuer. Fetches them at the first use, when they are too old, and when a token
+ * names an unknown key. Concurrent callers share one fetch.
  */
 export class IssuerKeys {
   readonly #options: IssuerKeysOptions;

@@ -22,7 +22,7 @@ const reviewForm = z.looseObject({
 
 /**
  * Asks the API server, if the issuer has one configured, whether a verified token is still valid.
- * It rejects the tokens of deleted pods and service accounts.
+ * The API server rejects the tokens of deleted pods and service accounts.
  */
 export async function reviewToken(
   { log }: Pick<Services, 'log'>,

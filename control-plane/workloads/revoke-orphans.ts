@@ -7,7 +7,7 @@ import type { EnrolmentRule } from '../platform/store/generated/client.ts';
 import { lockFor, type Transaction } from '../platform/store/transaction.ts';
 import { retireSidecar } from '../sidecars/retire-sidecar.ts';
 
-/** Bounds a transaction to a second or two. */
+/** Limits a transaction to a second or two. */
 const batchSize = 50;
 
 /** Locks the rules of a tenant against changes until the transaction ends. */
@@ -15,7 +15,7 @@ export function lockRules(tx: Transaction, tenantId: string): Promise<void> {
   return lockFor(tx, tenantId, 'enrolment rules');
 }
 
-/** Number of sidecars that no rule of the tenant would enrol as they are. */
+/** Counts the sidecars that no rule of the tenant would enrol with their current terms. */
 export async function countOrphans(services: Services, tenantId: string): Promise<number> {
   const rules = await signedRows(services, 'enrolment_rule').findValid({ where: { tenantId } });
   return signedRows(services, 'sidecar').count(orphans(tenantId, rules));
@@ -24,7 +24,7 @@ export async function countOrphans(services: Services, tenantId: string): Promis
 /**
  * Revokes the sidecars of rules that were removed or changed, in batches, until `deadlineMs` on the
  * monotonic clock. One transaction for a large fleet would exceed the database's time limit. A
- * background round completes what an interrupted call left.
+ * background round revokes the sidecars that remain after the deadline.
  */
 export async function revokeOrphans(
   services: Services,
@@ -40,7 +40,8 @@ export async function revokeOrphans(
 async function revokeBatch(services: Services, tenantId: string): Promise<void> {
   const at = new Date(services.clock.now());
   await commitChange(services, tenantId, async (tx, notes) => {
-    // A sidecar that enrols meanwhile does so under the rules that are read here.
+    // The lock keeps the rules unchanged, so a concurrent enrolment follows the rules that are read
+    // here.
     await lockRules(tx, tenantId);
     const rules = await notes.rows('enrolment_rule').findValid({ where: { tenantId } });
     const rows = await notes.rows('sidecar').findUnverified({

@@ -13,7 +13,7 @@ import {
 import { createTokenVerifier } from './verify-token.ts';
 
 export function workloadRoutes(services: Services): readonly Route[] {
-  // Created once, because it holds the issuers' keys.
+  // Created only once, because it caches the issuers' keys.
   const verifyToken = createTokenVerifier(services);
   return [
     route(contract.listEnrolmentRules, async (_input, caller) => ({

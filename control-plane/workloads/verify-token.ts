@@ -70,7 +70,7 @@ function unverifiedClaims(token: string) {
   }
 }
 
-/** The reason for an error of `jwtVerify`. Everything unknown counts as an invalid signature. */
+/** Converts an error of `jwtVerify`. Every unknown error counts as an invalid signature. */
 function refused(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   return new GatewayError(reasonOf(error), { cause: error });

@@ -6,9 +6,9 @@ import { WitnessRound } from './witness-round.ts';
 const intervalMs = 15_000;
 
 /**
- * Creates checkpoints of ledgers that grew by enough events or that are due by time, and has
- * witnesses cosign them. Several replicas may run it at once. A failed round is logged, and the
- * next round retries.
+ * Creates checkpoints of ledgers that have enough new events or whose interval has passed, and has
+ * witnesses cosign the checkpoints. Several replicas may run it at the same time. A failed round is
+ * logged, and the next round retries.
  */
 export function startCheckpointRounds(services: LedgerServices): Rounds {
   const witnesses = new WitnessRound(services);

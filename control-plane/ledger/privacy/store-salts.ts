@@ -54,8 +54,8 @@ export async function storeSalts(
 }
 
 /**
- * Returns the user that the call acted for. This may be the user of a passport instead of the
- * sidecar's user.
+ * Returns the user that the call acted for: the user in `acted_for`, such as the user of a
+ * passport, or else the user of the event.
  */
 function userOf({ user_id: userId, data }: EvidenceEvent): string | null {
   return typeof data.acted_for === 'string' ? data.acted_for : (userId ?? null);

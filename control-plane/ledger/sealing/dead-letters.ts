@@ -6,8 +6,8 @@ import type { Queryable } from './read-state.ts';
 
 /**
  * Holds events whose sealing failed, until the outbox stores them; they are then sealed as late.
- * Their number is limited: further events are dropped and logged. A dropped event records only a
- * refusal.
+ * The number of held events is limited: further events are dropped and logged. A dropped event
+ * records only a refusal.
  */
 export class DeadLetters {
   readonly #log: Log;

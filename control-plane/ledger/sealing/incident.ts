@@ -44,8 +44,8 @@ export function lateIncident(event: EvidenceEvent): EvidenceEvent {
 }
 
 /**
- * Builds the incident that an event in the outbox cannot be read. It records what is known about
- * the event.
+ * Builds the incident that an event in the outbox cannot be read. The incident records what is
+ * known about the event.
  */
 export function unreadableIncident(
   eventId: string,
@@ -65,8 +65,8 @@ export function unreadableIncident(
 }
 
 /**
- * Builds the incident that an outbox row failed its integrity check. It is sealed instead of the
- * row's event.
+ * Builds the incident that an outbox row failed its integrity check. The incident is sealed instead
+ * of the row's event.
  */
 export function forgedIncident(eventId: string, text: string, occurredAt: string): EvidenceEvent {
   const digest = sha256(text);

@@ -66,11 +66,11 @@ type LedgerDeps = Pick<Platform, 'db' | 'pool' | 'signingKeys' | 'clock' | 'log'
 export interface RunningLedger extends Ledger {
   /** Seals the outbox of every tenant, including rows of other processes. Never rejects. */
   drain(): Promise<void>;
-  /** Stops accepting events, and seals those already accepted. */
+  /** Stops accepting events, and seals the events that were already accepted. */
   close(): Promise<void>;
 }
 
-/** How long outbox rows that a crashed process left behind wait at most. */
+/** Maximum time that outbox rows of a crashed process wait. */
 const sweepMs = 1_000;
 const idleMs = 600_000;
 

@@ -93,7 +93,7 @@ export async function deleteFromOutbox(
   );
 }
 
-/** Stores an event whose sealing failed. It is sealed later and then marked as late. */
+/** Stores an event whose sealing failed. The event is sealed later and then marked as late. */
 export async function keepDeadLetter(
   connection: Queryable,
   vault: OutboxVault,

@@ -101,8 +101,8 @@ class BatchTally {
   readonly #rows = new Map<string, Tally>();
 
   /**
-   * Adds the amounts of an event. A late-sealed event does not count, because its caller was
-   * refused. It does count if its response was stored, because a repeat can still receive that
+   * Adds the amounts of an event. An event that is sealed late does not count, because its caller
+   * was refused. It does count if its response was stored, because a repeat can still receive that
    * response.
    */
   add(event: EvidenceEvent): void {

@@ -40,7 +40,7 @@ interface Attempt {
 
 /** Result of sealing entries together. */
 export interface Sealed {
-  /** Entries whose events are durable now. */
+  /** Entries whose events are durable after this call. */
   readonly results: readonly { readonly entry: Entry; readonly sealed: SealedEvent }[];
   /** Entries that did not fit into the batch. */
   readonly left: readonly Entry[];
@@ -223,8 +223,8 @@ export class TenantLedger {
   }
 
   /**
-   * Returns whether the stored tree is the one that the newest batch signed. It must be, because
-   * the next batch signs a tree that extends it.
+   * Returns whether the newest batch signed the stored tree. This is required, because the next
+   * batch signs a tree that extends the stored one.
    */
   #isSigned(read: Awaited<ReturnType<typeof readState>>): boolean {
     const { position, tree, treeRoot, signature = '' } = read;

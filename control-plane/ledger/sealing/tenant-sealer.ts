@@ -182,7 +182,7 @@ export class TenantSealer {
       this.#deps.onFork(this.#tenantId);
     }
     for (const entry of entries) {
-      // An event in the outbox or in a sidecar's spool stays there, so it needs no dead letter.
+      // An event in the outbox or in a sidecar's spool is kept there, so it needs no dead letter.
       if (entry.outboxId === undefined && entry.isKept !== true) {
         const event = isFlagged(entry.event) ? withoutFlag(entry.event) : entry.event;
         this.#deps.onDeadLetter(this.#tenantId, event, reason);

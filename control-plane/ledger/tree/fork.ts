@@ -12,9 +12,7 @@ interface Fork {
   /** Size of the newest checkpoint, which stays valid. */
   readonly size: number;
   readonly problem: string;
-  /**
-   * Deduplication key: the fork is recorded once for each value. Default: checkpoint and problem.
-   */
+  /** Deduplication key: for each value, the fork is recorded only once. Default: checkpoint and problem. */
   readonly once?: string | undefined;
 }
 

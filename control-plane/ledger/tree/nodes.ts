@@ -10,7 +10,7 @@ import {
 import type { Queryable } from '../sealing/read-state.ts';
 
 /**
- * Maximum number of whole tiles that are read and hashed at once, so that their 4,096 hashes block
+ * Maximum number of whole tiles that are read and hashed together, so that their 4,096 hashes block
  * the event loop only briefly.
  */
 const tilesMax = 16;

@@ -94,8 +94,8 @@ export async function noteVerified(
 }
 
 /**
- * Reads a checkpoint. Throws for a note that no key of this tenant signed: it proves nothing about
- * the ledger, so it must not raise an alarm.
+ * Reads a checkpoint. Throws for a note that no key of this tenant signed. Such a note proves
+ * nothing about the ledger, so it must not raise an alarm.
  */
 async function genuine(
   { signingKeys }: Pick<LedgerServices, 'signingKeys'>,

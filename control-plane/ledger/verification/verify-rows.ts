@@ -20,8 +20,8 @@ import {
 import { readStarts, readStoredCheckpoints } from './read-beside.ts';
 
 /**
- * Verification checks the signatures of this many batches, the newest ones. They cover the rows of
- * all older batches.
+ * Verification checks the signatures of only this many batches, the newest ones. Their signatures
+ * cover the rows of all older batches.
  */
 const signaturesMax = 1_000;
 /** Maximum number of rows that are left for the final snapshot; earlier rows are read before it. */
@@ -35,7 +35,10 @@ interface Wanted {
   readonly tenantId: string;
   /** Verified checkpoints that the ledger must contain. */
   readonly checkpoints?: readonly Checkpoint[] | undefined;
-  /** End of an earlier verification, where this one starts; undefined: verify the whole ledger. */
+  /**
+   * End of an earlier verification, at which this verification starts; undefined: verify the whole
+   * ledger.
+   */
   readonly from?: VerifiedUpTo | undefined;
   /** True for a background verification, which pauses between pages. */
   readonly isPatient?: boolean | undefined;

@@ -36,7 +36,8 @@ export function createAuthenticate(services: Platform): Authenticate {
 }
 
 /**
- * Builds the error for an invalid key. It states the expiry only to a caller that holds the key.
+ * Builds the error for an invalid key. The error states the key's expiry only to a caller that
+ * holds the key.
  */
 function invalidKey(expiredAtMs: number | undefined): GatewayError {
   if (expiredAtMs === undefined) return new GatewayError('auth.invalid_key');

@@ -7,7 +7,7 @@ import { parseDevKeys } from './dev-keys.ts';
 import { mintersOf } from './minters.ts';
 import { permissionsOf } from './roles.ts';
 
-/** How long a key is cached, and so how long a revocation may take to apply on other replicas. */
+/** How long a key is cached. A revocation may take this long to apply on other replicas. */
 const believedMs = 1_000;
 const cacheMax = 10_000;
 const lastUsedStepMs = 60_000;

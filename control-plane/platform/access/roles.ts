@@ -32,8 +32,8 @@ const permissionsByRole: Readonly<Record<Role, ReadonlySet<Permission>>> = {
   ]),
 };
 
-// Permissions of a key that is bound to an agent. It may also issue that agent's passports; use
-// cases check the agent.
+// Permissions of a key that is bound to an agent. Such a key may also issue passports for that
+// agent; use cases check the agent.
 const boundAgent: ReadonlySet<Permission> = new Set([
   ...permissionsByRole.agent,
   'passport.issue',

@@ -97,7 +97,7 @@ export interface Config {
   /** Private CIDR ranges that `execute` may reach. */
   readonly allowPrivate: readonly string[];
   readonly upstreamConnectMs: number;
-  /** Timeout of a whole `execute` call. It starts when the connection is established. */
+  /** Timeout of a whole `execute` call, counted from the establishment of the connection. */
   readonly upstreamTimeoutMs: number;
   /** Maximum size of an upstream's response that `execute` returns. */
   readonly answerBytesMax: number;

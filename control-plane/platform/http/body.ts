@@ -231,8 +231,8 @@ function parseForm(raw: Buffer): Record<string, string> {
 }
 
 /**
- * Converts name and value pairs to an object; throws for a name given twice, because it is
- * ambiguous.
+ * Converts name and value pairs to an object. Throws for a name given twice, because the value
+ * would be ambiguous.
  */
 export function readPairs(pairs: URLSearchParams, where: string): Record<string, string> {
   const values: Record<string, string> = {};

@@ -143,8 +143,8 @@ function keyOf(budget: Budget, name: string, caller: Caller): string {
 }
 
 /**
- * Creates counters in this process. The table is bounded: when it is full of live counters, every
- * request is over budget.
+ * Creates counters in this process. The table is bounded: while it is full of live counters, every
+ * request without a counter is over budget.
  */
 function localCounters(now: () => number): (key: string, by: number) => Usage {
   const counters = new Map<string, { count: number; endsAt: number }>();

@@ -114,9 +114,9 @@ function isAborted(thrown: unknown): boolean {
 }
 
 /**
- * Headers that identify the caller or frame the body. If one of them is repeated, parsers disagree
- * on which value counts (RFC 9110, section 5.3): a proxy may check one value while Node reads the
- * other.
+ * Headers that identify the caller or frame the body. If such a header is repeated, parsers
+ * disagree on which value counts (RFC 9110, section 5.3): a proxy may check one value while Node
+ * reads another.
  */
 const once: ReadonlySet<string> = new Set([
   'authorization',

@@ -1,6 +1,6 @@
 import type { Bus } from '../../../shared/bus/bus.ts';
 
-// Waits in progress, by bus and topic. Callers that wait for the same topic share one subscription
+// Unfinished waits, by bus and topic. Callers that wait for the same topic share one subscription
 // and one timer.
 const waits = new WeakMap<Bus, Map<string, Promise<void>>>();
 

@@ -120,8 +120,8 @@ export class SignedRows<Table extends StoredTable> extends SignedReader<Table> {
   }
 
   /**
-   * Subtracts one from a column if the row meets the condition. Does both in one statement under
-   * the row's lock. Afterwards, call `signChange` in the same transaction to sign the row.
+   * Subtracts one from a column if the row meets the condition; check and change are one statement
+   * under the row's lock. Afterwards, call `signChange` in the same transaction to sign the row.
    */
   async decrement(condition: Where<Table>, column: keyof Row<Table> & string): Promise<boolean> {
     const data = { [column]: { decrement: 1 } };

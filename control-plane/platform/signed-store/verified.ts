@@ -2,8 +2,8 @@ import type { RowGuard } from '../integrity/row-guard.ts';
 import type { SignedRow, SignedTable } from '../store/signed-columns.ts';
 
 /**
- * The member is private, so that spreading a verified row results in the type of a plain row: the
- * spread may change values.
+ * Spreading a verified row may change its values, so the result must not count as verified. The
+ * member is private, because TypeScript drops private members in a spread.
  */
 declare abstract class VerifiedMark {
   private readonly verified: true;

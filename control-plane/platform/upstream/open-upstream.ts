@@ -22,7 +22,7 @@ export interface Upstream {
    * Sends one request at most once, and waits for its response within the limits. Never rejects.
    */
   send(outgoing: Outgoing, secrets: readonly string[]): Promise<UpstreamOutcome>;
-  /** Runs `work`, and makes `close` wait for it, too. */
+  /** Runs `work`, and makes `close` wait until it has ended. */
   track<Result>(work: () => Promise<Result>): Promise<Result>;
   /** Aborts the requests in flight, and waits until these aborts are recorded. */
   close(): Promise<void>;
