@@ -38,7 +38,7 @@ const embedded = await startEmbedded({
   SALLYPORT_API_PORT: anyPort,
   SALLYPORT_PROXY_PORT: anyPort,
   SALLYPORT_PROXY_ADMIN_PORT: anyPort,
-  // Transparent mode has metrics of its own.
+  // Enables the transparent mode, because it registers its own metrics.
   SALLYPORT_TRANSPARENT_PORT: anyPort,
   SALLYPORT_DNS_PORT: anyPort,
   SALLYPORT_LOG_LEVEL: 'silent',

@@ -80,7 +80,7 @@ function settleFile({ file, tests }: TestFile, again: TestFile | undefined) {
       if (states(test.name).includes('failed')) flaky.push(`flaky: ${file}: ${test.name}`);
       return test;
     }
-    // A failed hook or file leaves tests unreached; the second run reports them.
+    // Tests that did not run after a failed hook or file; the second run has their results.
     if (test.state === 'skipped')
       return { ...test, state: states(test.name).includes('passed') ? 'passed' : 'skipped' };
     if (!passesNow(test)) return test;

@@ -112,10 +112,10 @@ async function bundleProgram(program: BundledProgram, folder: string): Promise<s
     format: 'cjs',
     entryFileNames: '[name].js',
     chunkFileNames: '[name]-[hash].js',
-    // The files are no modules of Node, so `import()` would have no meaning in them.
+    // The files are not loaded as Node modules, so `import()` would not work in them.
     dynamicImportInCjs: false,
     comments: false,
-    // Names stay, because stack traces and errors show them.
+    // Names are kept, because stack traces and errors show them.
     minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
   });
   await bundled.close();
@@ -130,8 +130,8 @@ async function bundleProgram(program: BundledProgram, folder: string): Promise<s
 }
 
 /**
- * A function with the parameters of a CommonJS module. Other than ASCII characters are escaped,
- * because V8 keeps a source text with one of them in twice the memory.
+ * Wraps the code in a function with the parameters of a CommonJS module. Escapes all characters
+ * outside ASCII, because V8 needs twice the memory for a source text that contains one of them.
  */
 function wrapped(code: string): string {
   const ascii = code
@@ -173,8 +173,8 @@ interface Compilation {
 }
 
 /**
- * Compiles the programs of a bundle: each starts, and ends because its settings are missing. The
- * caches are reproducible by a fixed seed, but contain the path of the bundle.
+ * Compiles the programs of a bundle. Starts each program, which then ends because its settings are
+ * missing. A fixed seed makes the caches reproducible, but they contain the path of the bundle.
  */
 export function compile({ folder, node, root = '/' }: Compilation): void {
   const input = readFileSync(join(import.meta.dirname, 'compile.cjs'));

@@ -1,6 +1,6 @@
 import { SettingsError } from '../../shared/base/settings.ts';
 
-// Stands for the modules of the embedded mode in the bundle.
+// Replaces the modules of the embedded mode in the bundle.
 
 export function up(): never {
   refuse('up');

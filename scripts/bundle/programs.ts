@@ -64,7 +64,7 @@ export const copiedPackages: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Packages of native modules, which `copiedPackages` load, and the files to copy of them. */
+/** Packages of native modules, which `copiedPackages` load, and the files to copy from them. */
 export const nativePackages: Readonly<
   Record<'amd64' | 'arm64', Readonly<Record<string, readonly string[]>>>
 > = {

@@ -7,13 +7,16 @@ interface SourcePaths {
   readonly root: string;
   /** The program's first file, relative to `root`. */
   readonly entry: string;
-  /** Modules that others replace: paths relative to `root`, or names of scoped packages' modules. */
+  /**
+   * Modules to replace, and their replacements: paths relative to `root`, or names of scoped
+   * packages' modules.
+   */
   readonly replaced: Readonly<Record<string, string>>;
 }
 
 /**
- * Keeps `import.meta` meaning the source file: paths lead into `files/`, next to the folders of the
- * programs, and `main` is true in the program's first file only.
+ * Makes `import.meta` refer to the source file instead of the bundle: paths lead into `files/`,
+ * next to the folders of the programs, and `main` is true in the program's first file only.
  */
 export function sourcePaths({ root, entry, replaced }: SourcePaths): Plugin {
   const replacements = new Map(

@@ -24,10 +24,10 @@ export function chartFiles(): Readonly<Record<string, string>> {
   const schema = z.toJSONSchema(valuesSchema, { target: 'draft-7', io: 'input' });
   return {
     'README.md': chartReadme(read('values.yaml'), templates),
-    // Helm reports an unknown name without the name that was meant, so Helm's schema accepts every
-    // name, and a template compares the names with the strict schema.
+    // For an unknown name, Helm would not suggest the name that was meant. Therefore Helm's schema
+    // accepts every name, and a template compares the names with the strict schema.
     'values.schema.json': json(withoutKeyword(schema, isClosed)),
-    // Editors check a file that has only some of the values.
+    // Editors use this schema to check a file that has only some of the values.
     'values.strict.schema.json': json(withoutKeyword(schema, isRequired)),
     'files/injection.json': json(injectionFile()),
     'files/dashboard.json': readFileSync(join(root, 'deploy/grafana/sallyport.json'), 'utf8'),

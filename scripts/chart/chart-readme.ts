@@ -55,7 +55,7 @@ function rowsOf(map: YAMLMap, prefix: string): string[][] {
   return map.items.flatMap((pair, index) => {
     if (!isScalar(pair.key)) throw new Error('A key of values.yaml is not text.');
     const key = `${prefix}${pair.key.value}`;
-    // The parser gives the comment before the first key to the map.
+    // The parser attaches the comment before the first key to the map instead of the key.
     const before = index === 0 && prefix !== '' ? map.commentBefore : pair.key.commentBefore;
     const description = descriptionIn(before ?? undefined);
     if (isMap(pair.value) && pair.value.items.length > 0 && description === undefined) {

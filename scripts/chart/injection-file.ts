@@ -32,8 +32,8 @@ const injection: Injection = {
 };
 
 /**
- * `files/injection.json` of the chart: the injection and the rules of the guard, as the templates
- * of the admission policies need them. So webhook and policies have one source.
+ * `files/injection.json` of the chart: the injection and the rules of the guard, in the form that
+ * the templates of the admission policies need. The webhook and the policies thus have one source.
  */
 export function injectionFile(): unknown {
   const resources = {

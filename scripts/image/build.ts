@@ -22,7 +22,7 @@ const usage = `npm run image -- [--arch amd64,arm64] [--output FOLDER] [--source
   --sources  apt sources file of Debian bookworm, such as a snapshot's; default: this machine's
   --root     write only the root file system of one architecture, into this folder`;
 
-/** What the build needs, and the Debian packages that contain it. */
+/** The programs that the build needs, and the Debian packages that contain them. */
 const tools = {
   'apt-get': 'apt',
   'dpkg-deb': 'dpkg',
@@ -96,7 +96,7 @@ async function buildImage(
   }
 }
 
-/** The commit of the sources; undefined if they are no clone or were changed. */
+/** The commit of the sources; undefined if they are not a clone or were changed. */
 function revision(): string | undefined {
   const git = (...args: readonly string[]) =>
     spawnSync('git', args, { cwd: repository, encoding: 'utf8' });

@@ -50,7 +50,7 @@ export function commitImage(
     const container = buildah('from', '--arch', architecture, 'scratch');
     buildah('copy', '--quiet', container, root, '/');
     buildah('config', ...settings.flat(), '--arch', architecture, ...labels, container);
-    // One time for everything, so that equal contents have equal digests.
+    // The same time for everything, so that equal contents have equal digests.
     const image = buildah(
       'commit',
       '--quiet',

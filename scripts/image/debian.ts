@@ -12,7 +12,7 @@ export function hostArchitecture(): Architecture {
   return process.arch === 'arm64' ? 'arm64' : 'amd64';
 }
 
-/** The release that the image is made of. Package names below belong to it. */
+/** The Debian release that the image uses. The package names below belong to it. */
 export const release = 'bookworm';
 
 /** Node and nft, the libraries that they load, and files that these read. */
@@ -118,7 +118,7 @@ export function downloadPackages(options: DownloadOptions): readonly DebianPacka
   return files.map((file) => describePackage(join(into, file)));
 }
 
-/** Settings with which apt reads and writes only our folder, apart from keys and proxies. */
+/** Settings that make apt read and write only our folder, apart from keys and proxies. */
 function aptSettings({ architecture, sources, lists }: DownloadOptions): string[] {
   mkdirSync(join(lists, 'lists/partial'), { recursive: true });
   mkdirSync(join(lists, 'cache/archives/partial'), { recursive: true });

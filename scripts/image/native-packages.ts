@@ -9,8 +9,8 @@ import { packageArchive } from './npm-package.ts';
 const repository = join(import.meta.dirname, '../..');
 
 /**
- * Writes the native packages of an architecture to `folder`, as npm would install them: npm itself
- * installs those of this machine only. Version and integrity are those of the lockfile.
+ * Writes the native packages of an architecture to `folder`, as npm would install them, because npm
+ * itself installs only those of this machine. Version and integrity are those of the lockfile.
  */
 export function addNativePackages(
   folder: string,

@@ -21,7 +21,7 @@ import { type NodeBinary, nodeBinary } from './node-binary.ts';
 import { billOfMaterials } from './sbom.ts';
 
 const repository = join(import.meta.dirname, '../..');
-/** Where the bundle is in the image. */
+/** The bundle's folder in the image. */
 const installed = '/opt/sallyport';
 
 interface RootOptions {
@@ -57,7 +57,8 @@ export async function makeRoot(root: string, options: RootOptions): Promise<void
   addNativePackages(join(nativeModules, 'node_modules'), { architecture, cache });
   const npm = await bundle(programsFolder, { architecture, nativeFrom: nativeModules });
   rmSync(nativeModules, { recursive: true });
-  // Another architecture's Node does not run here: its programs start without compiled code.
+  // Node for another architecture does not run here, so that image's programs start without
+  // compiled code.
   if (architecture === hostArchitecture()) {
     compile({ root, folder: installed, node: '/usr/local/bin/node' });
   }
@@ -73,7 +74,7 @@ export async function makeRoot(root: string, options: RootOptions): Promise<void
   rmSync(node.folder, { recursive: true });
 }
 
-/** One file of all roots, as `update-ca-certificates` would write it. */
+/** Writes one file with all trusted root certificates, as `update-ca-certificates` would. */
 function trustRoots(root: string): void {
   const shipped = join(root, 'usr/share/ca-certificates');
   const files = readdirSync(join(shipped, 'mozilla')).sort();
@@ -83,7 +84,7 @@ function trustRoots(root: string): void {
   writeFileSync(join(root, 'etc/ssl/certs/ca-certificates.crt'), `${text.join('\n')}\n`);
 }
 
-/** Of the documentation, the licenses stay. */
+/** Removes the documentation except the licenses. */
 function keepCopyrights(root: string): void {
   const docs = join(root, 'usr/share/doc');
   for (const path of readdirSync(docs, { recursive: true, encoding: 'utf8' })) {
@@ -129,7 +130,7 @@ function addNode(root: string, node: NodeBinary, architecture: Architecture): vo
   copyFileSync(node.license, join(license, 'copyright'));
 }
 
-/** Commands on the PATH, which the kernel starts with Node: there is no shell. */
+/** Adds the commands to the PATH. The kernel starts them with Node, because there is no shell. */
 function addCommands(root: string): void {
   for (const { name, nodeFlag } of programs) {
     const interpreter = ['/usr/local/bin/node', nodeFlag ?? []].flat().join(' ');
@@ -139,17 +140,19 @@ function addCommands(root: string): void {
   }
 }
 
-/** Modes and capabilities, whatever the umask and the packages say. All files belong to root. */
+/** Sets modes and capabilities, whatever the umask and the packages say. All files belong to root. */
 function setModes(root: string): void {
   const run = (file: string, ...args: readonly string[]) => execFileSync(file, args, { cwd: root });
-  // Without a volume, any user can use these, as far as the deployment leaves them writable.
+  // Without a volume, any user can write to these folders, unless the deployment makes them
+  // read-only.
   for (const path of ['tmp', dataDirectory]) {
     mkdirSync(join(root, path), { recursive: true });
     chmodSync(join(root, path), 0o1777);
   }
   run('chmod', '--recursive', 'u=rwX,go=rX', 'etc', 'opt', 'usr', 'var/lib/dpkg');
   run('chown', '--recursive', '--no-dereference', '0:0', '.');
-  // An init container that is not root gets NET_ADMIN only through files (docs/decisions/0247).
+  // An init container that is not root gets NET_ADMIN only through file capabilities
+  // (docs/decisions/0247).
   run('setcap', 'cap_net_admin=p', 'usr/local/bin/node');
   run('setcap', 'cap_net_admin=ep', 'usr/sbin/nft');
 }
