@@ -1,13 +1,13 @@
 import type { Values } from '../support/charts/helm.ts';
 
-/** The values of charts/sallyport/ci, on which a case builds. */
+/** The values file in charts/sallyport/ci that a case extends. */
 type Base = 'external' | 'evaluation' | 'production';
 
 interface Case {
   readonly title: string;
   readonly base: Base;
   readonly values: Values;
-  /** The oldest Kubernetes version that the case is for. */
+  /** The oldest Kubernetes version that supports the case. Default: the oldest supported version. */
   readonly since?: string;
 }
 

@@ -8,20 +8,20 @@ import { secretSettings, settingNames } from '../../shared/base/settings.ts';
 
 const read = (path: string) => readFileSync(join(chartFolder, path), 'utf8');
 
-it.each(Object.entries(chartFiles()))('%s is what `npm run chart` writes', (path, content) => {
+it.each(Object.entries(chartFiles()))('`npm run chart` would not change %s', (path, content) => {
   expect(read(path)).toBe(content);
 });
 
-it('accepts its default values', () => {
+it('the chart accepts its default values', () => {
   expect(valuesSchema.safeParse(parse(read('values.yaml'))).error).toBeUndefined();
 });
 
-it('accepts as settings of the control plane only settings that exist and are no secrets', () => {
+it('the control plane settings that the chart accepts exist and are not secret', () => {
   expect(settingNames).toEqual(expect.arrayContaining([...controlPlaneSettings]));
   expect(controlPlaneSettings.filter((name) => secretSettings.includes(name))).toEqual([]);
 });
 
-it('has the version of the package as its version of the application', () => {
+it('the appVersion of the chart is the version of the package', () => {
   const { version } = JSON.parse(readFileSync(join(chartFolder, '../../package.json'), 'utf8'));
   expect(parse(read('Chart.yaml')).appVersion).toBe(version);
 });

@@ -8,9 +8,9 @@ beforeAll(async () => {
 }, helmBuildMs);
 afterAll(() => stage?.close());
 
-// `npm run test:system -- test/charts/golden.system.test.ts -u` writes the files again.
+// To update the golden files: `npm run test:system -- test/charts/golden.system.test.ts -u`.
 it.each(['external', 'evaluation', 'production'])(
-  'renders the %s values as the golden file',
+  'the chart with the %s values renders the content of the golden file',
   async (base) => {
     const off = { metrics: { prometheusRule: { enabled: false }, dashboard: { enabled: false } } };
     const { text } = await stage.render(base, off);

@@ -16,7 +16,7 @@ beforeAll(async () => {
 }, helmBuildMs);
 afterAll(() => cleanup.run());
 
-/** The arguments of each `helm install` and `helm upgrade` in the code of a page. */
+/** Returns the arguments of each `helm install` and `helm upgrade` command on a page. */
 function commandsOf(page: string): string[][] {
   const text = readFileSync(join(root, page), 'utf8').replaceAll('\\\n', ' ');
   const commands = text.matchAll(/^ *helm (?:install|upgrade) (.+)$/gm);
@@ -28,7 +28,7 @@ function commandsOf(page: string): string[][] {
   );
 }
 
-/** The values file that the guide shows. */
+/** Writes the values file that the guide shows; returns its path. */
 function writeValues(): string {
   const block = /```yaml\n( *)# values\.yaml\n(.+?)```/s.exec(
     readFileSync(join(root, guide), 'utf8'),
@@ -43,7 +43,7 @@ describe.each([
   [guide, 5],
   ['charts/sallyport/README.md', 1],
 ])('%s', (page, count) => {
-  it(`has ${count} commands of Helm, and each renders the chart`, async () => {
+  it(`has ${count} Helm commands, and each of them renders the chart`, async () => {
     const commands = commandsOf(page);
     expect(commands).toHaveLength(count);
     const values = writeValues();

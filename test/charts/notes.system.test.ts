@@ -16,7 +16,7 @@ beforeAll(async () => {
   helm = await installHelm();
   copy = join(temporaryFolder(cleanup), 'sallyport');
   cpSync(chartFolder, copy, { recursive: true });
-  // Helm prints notes only with a cluster, so a copy of the chart has them in a manifest.
+  // Helm prints notes only if it can reach a cluster, so a copy of the chart renders them in a manifest.
   const notes = readFileSync(join(copy, 'templates/NOTES.txt'), 'utf8').replaceAll('\n', '\n  ');
   writeFileSync(join(copy, 'templates/notes.yaml'), `text: |\n  ${notes}`);
 }, helmBuildMs);
@@ -38,14 +38,14 @@ async function notesFor(base: string, ...options: string[]): Promise<string> {
   return (parse(stdout) as { readonly text: string }).text;
 }
 
-it('warns of an evaluation, and of a Service that leaves the cluster', async () => {
+it('the notes warn about an evaluation release and about a Service that is exposed outside the cluster', async () => {
   expect(await notesFor('evaluation')).toContain('WARNING: this release is for evaluation only.');
   const exposed = await notesFor('external', '--set', 'service.type=LoadBalancer');
   expect(exposed).toContain('WARNING: the Service leaves the cluster');
   expect(await notesFor('production')).not.toContain('WARNING');
 });
 
-it('names the next commands, the address of the API, and the master key to keep', async () => {
+it('the notes name the next commands, the API address, and the master key to back up', async () => {
   const production = await notesFor('production');
   expect(production).toContain('helm test sallyport -n gateway');
   expect(production).toContain('https://sallyport.example/api');

@@ -131,7 +131,7 @@ describe('missing and contradictory values are refused with a reason code:', () 
     expect(await stage.refusal('external', {}, '1.30.9')).toContain('kubeVersion: >=1.31.0');
   });
 
-  it('the default values, with the value that is missing first', async () => {
+  it('the default values; the error names the first missing value', async () => {
     expect(await stage.refusal('none', {})).toContain('chart.image_missing: ');
   });
 });

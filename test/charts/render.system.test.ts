@@ -35,14 +35,14 @@ const manifestsOf = (title: string) => rendered.get(title) ?? [];
 const only = (title: string, kind: string) =>
   manifestsOf(title).filter((manifest) => manifest.kind === kind);
 
-it('passes helm lint --strict with each set of values, and with the default values', async () => {
+it('the chart passes helm lint --strict with each set of values and with the default values', async () => {
   for (const { base, values } of cases) {
     expect(await stage.lint(base, values)).toContain('0 chart(s) failed');
   }
   expect(await stage.lint('none', {})).toContain('0 chart(s) failed');
 });
 
-it('renders manifests that are valid in each supported version of Kubernetes', async () => {
+it('the chart renders manifests that are valid in each supported version of Kubernetes', async () => {
   const python = await pythonWith(join(here, 'requirements.txt'));
   const jobs = new Map<string, object>();
   for (const { title, since = versions[0] ?? '' } of cases) {
@@ -76,7 +76,7 @@ it('renders manifests that are valid in each supported version of Kubernetes', a
   ]);
   const problems = JSON.parse(stdout) as string[];
   const isWrong = (problem: string) => problem.startsWith('wrong, ');
-  // The validator finds a field that does not exist in each version.
+  // For each version, the validator reports the manifest with the unknown field.
   expect(problems.filter(isWrong)).toHaveLength(versions.length);
   expect(problems.filter((problem) => !isWrong(problem))).toEqual([]);
 }, 600_000);
@@ -88,7 +88,7 @@ describe.each(cases)('with $title, the chart', ({ title, base, values }) => {
     expect(pods.flatMap(podProblems)).toEqual([]);
   });
 
-  it('creates no Secret with content, and renders the same text again', async () => {
+  it('creates no Secret with content, and renders the same manifests each time', async () => {
     const filled = only(title, 'Secret').filter(({ data, stringData }) => data ?? stringData);
     expect(filled).toEqual([]);
     expect((await stage.render(base, values)).manifests).toEqual(manifestsOf(title));
@@ -104,7 +104,7 @@ describe.each(cases)('with $title, the chart', ({ title, base, values }) => {
     }
   });
 
-  it('selects exactly the pods of one component in each Service, budget and network policy', () => {
+  it('selects the pods of exactly one component in each Service, PodDisruptionBudget and NetworkPolicy', () => {
     const pods = podsOf(manifestsOf(title));
     for (const kind of ['Service', 'PodDisruptionBudget', 'NetworkPolicy']) {
       for (const { spec, metadata } of only(title, kind)) {
@@ -151,7 +151,7 @@ describe('the control plane', () => {
     expect(environment.has('DATABASE_URL')).toBe(false);
   });
 
-  it('gets the previous master key during a rotation, and the KMS instead of a key', () => {
+  it('gets the previous master key during a rotation, and the settings of a KMS that is in use', () => {
     const rotation = environmentOf('a rotation of the master key');
     expect(rotation.get('SALLYPORT_MASTER_KEY_PREVIOUS_FILE')).toMatch(/master-key-previous$/);
     const moved = environmentOf('a move of the master key to Vault');
@@ -166,7 +166,7 @@ describe('the control plane', () => {
     );
   });
 
-  it('gets the password of the evaluation as a variable, before the URL that contains it', () => {
+  it('gets the password of the evaluation database as a variable, before the URL that refers to it', () => {
     const names = [...environmentOf('evaluation').keys()];
     expect(names.indexOf('POSTGRES_PASSWORD')).toBeLessThan(names.indexOf('DATABASE_URL'));
     expect(environmentOf('evaluation').get('DATABASE_URL')).toBe(
@@ -174,7 +174,7 @@ describe('the control plane', () => {
     );
   });
 
-  it('gets large numbers as whole numbers, and issuers as JSON', () => {
+  it('gets large numbers without an exponent, and issuers as JSON', () => {
     const settings = environmentOf('settings as numbers and text');
     expect(settings.get('SALLYPORT_CHECKPOINT_EVENTS')).toBe('1000000');
     const issuers = environmentOf('workload tokens of other clusters only');
@@ -197,7 +197,7 @@ describe('the control plane', () => {
     ]);
   });
 
-  it('has no number of replicas where a HorizontalPodAutoscaler sets it', () => {
+  it('has no number of replicas if a HorizontalPodAutoscaler sets this number', () => {
     const [deployment] = only('every production option', 'Deployment').filter(
       ({ metadata }) => metadata.name === 'sallyport',
     );
@@ -205,7 +205,7 @@ describe('the control plane', () => {
     expect(only('every production option', 'HorizontalPodAutoscaler')).toHaveLength(1);
   });
 
-  it('is migrated by a hook before an install and upgrade, with external stores only', () => {
+  it('has its external database migrated by a hook before install and upgrade, unless the Job is disabled', () => {
     const [job] = only('external stores', 'Job');
     expect(job?.metadata.annotations?.['helm.sh/hook']).toBe('pre-install,pre-upgrade');
     expect(only('no migration Job', 'Job')).toEqual([]);
@@ -220,13 +220,13 @@ describe('custom resources', () => {
     const promtool = await findProgram(['promtool'], 'prometheus');
     const [rule] = only(title, 'PrometheusRule');
     const file = join(temporaryFolder(cleanup), 'rules.yaml');
-    // JSON is YAML.
+    // Every JSON document is a YAML document.
     writeFileSync(file, JSON.stringify(rule?.spec));
     const { stdout } = await run(promtool, ['check', 'rules', file]);
     expect(stdout).toMatch(/SUCCESS: [1-9]\d* rules found/);
   });
 
-  it('include a ServiceMonitor that selects a Service under the job name of the alerts', () => {
+  it('include a ServiceMonitor that selects one Service and uses the job name of the alerts', () => {
     const [monitor] = only(title, 'ServiceMonitor');
     const wanted = monitor?.spec.selector.matchLabels;
     const services = only(title, 'Service').filter(({ metadata }) =>
@@ -239,7 +239,7 @@ describe('custom resources', () => {
     expect(ports).toContain(monitor?.spec.endpoints[0].port);
   });
 
-  it('include a PodMonitor of the sidecars under the job name of the alerts', () => {
+  it('include a PodMonitor of the sidecars that uses the job name of the alerts', () => {
     const [monitor] = only(title, 'PodMonitor');
     const [endpoint] = monitor?.spec.podMetricsEndpoints ?? [];
     expect(endpoint).toMatchObject({ port: 'sallyport-admin', path: '/metrics', interval: '1m' });

@@ -3,7 +3,7 @@ import { chartFolder } from '../../scripts/chart/chart-files.ts';
 import { installHelm, lint, refusal, render, type Values } from '../support/charts/helm.ts';
 import { Cleanup, temporaryFolder } from '../support/sidecar/proxy.ts';
 
-/** Helm on the values of charts/sallyport/ci. */
+/** Runs Helm on the chart with a values file of charts/sallyport/ci. */
 export interface ChartStage {
   render(base: string, values: Values, kubeVersion?: string): ReturnType<typeof render>;
   refusal(base: string, values: Values, kubeVersion?: string): Promise<string>;

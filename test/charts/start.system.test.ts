@@ -21,7 +21,7 @@ let manifests: readonly Manifest[];
 let database: Awaited<ReturnType<typeof freshDatabase>>;
 let redis: TestRedis;
 let secrets: string;
-/** The ports of the container on this machine, by their names in the chart. */
+/** For each port name of the chart's container, the port that the test uses on this machine. */
 const ports = new Map<string, number>();
 
 beforeAll(async () => {
@@ -49,7 +49,7 @@ function containerOf(kind: string): Container {
   return spec.containers[0] as Container;
 }
 
-/** Starts the program of a container as the image does, with its environment. */
+/** Starts the program of a container as the image does, with the container's environment. */
 function start({ args, env = [] }: Container, given: readonly string[] = args): Program {
   const [name = '', ...rest] = given;
   const file = name === 'sallyport' ? 'cli/main.ts' : `${name}/main.ts`;
@@ -57,7 +57,7 @@ function start({ args, env = [] }: Container, given: readonly string[] = args): 
   return startProgram(file, Object.fromEntries(values), { args: rest });
 }
 
-/** A value with the folders and ports of this machine. */
+/** Returns the value of a variable with the folders and ports of this machine. */
 function local(value: string): string {
   const container = containerOf('Deployment').ports ?? [];
   const port = container.find(({ containerPort }) => String(containerPort) === value);
@@ -66,7 +66,7 @@ function local(value: string): string {
   return address.replace('/run/secrets/sallyport', secrets);
 }
 
-it('migrates, starts and stops a real control plane, which answers its probes and helm test', async () => {
+it('the manifests migrate, start and stop a real control plane, which passes its probes and helm test', async () => {
   const migration = start(containerOf('Job'));
   expect(await migration.exited(), migration.output()).toBe(0);
   expect(migration.output()).toContain('Applied ');
@@ -83,7 +83,7 @@ it('migrates, starts and stops a real control plane, which answers its probes an
       const answer = await fetch(`http://127.0.0.1:${ports.get(httpGet.port)}${httpGet.path}`);
       expect(answer.status, probe).toBe(200);
     }
-    // The log names migrations that a start applies.
+    // A start would log the migrations that it applies; the Job has already applied all of them.
     expect(controlPlane.output()).not.toContain('migrated the database');
   } finally {
     expect(await controlPlane.stop()).toBe(0);
