@@ -34,7 +34,7 @@ beforeAll(async () => {
   ({ services, secrets } = JSON.parse(stdout) as Project);
 }, 900_000);
 
-it('is a project of the compose specification', () => {
+it('the compose file is a valid Compose project with the expected services', () => {
   expect(Object.keys(services).sort()).toEqual([
     'agent',
     'control-plane',
@@ -49,11 +49,11 @@ it('is a project of the compose specification', () => {
   expect(services['control-plane']?.image).toBe('registry.example/sallyport:1');
 });
 
-it('asks for the image if none is named', async () => {
+it('the compose file is refused without an image, and the error states how to set it', async () => {
   await expect(run(compose, [file])).rejects.toThrow(/Set SALLYPORT_IMAGE to the image/);
 });
 
-it("gives the agent the sidecar's network, after redirect and validation succeeded", () => {
+it("the agent uses the sidecar's network, and starts only after redirect and validation succeeded", () => {
   for (const name of ['agent', 'payments']) {
     expect(services[name]?.network_mode).toBe('service:sidecar');
     expect(services[name]?.depends_on?.validate?.condition).toBe('service_completed_successfully');
@@ -64,7 +64,7 @@ it("gives the agent the sidecar's network, after redirect and validation succeed
   });
 });
 
-it('runs nothing but the sidecar under its uid, and gives one service CAP_NET_ADMIN', () => {
+it('only the sidecar runs under its uid, and only one service has CAP_NET_ADMIN', () => {
   const withUid = Object.entries(services).filter(([, { user }]) => user?.startsWith('1337'));
   expect(withUid.map(([name]) => name)).toEqual(['sidecar']);
   const capable = Object.entries(services).filter(([, one]) => one.cap_add !== undefined);
@@ -77,12 +77,12 @@ it('runs nothing but the sidecar under its uid, and gives one service CAP_NET_AD
   }
 });
 
-it('publishes ports on loopback only', () => {
+it('ports are published on loopback only', () => {
   const ports = Object.values(services).flatMap((one) => one.ports ?? []);
   expect(ports.map(({ host_ip }) => host_ip)).toEqual(['127.0.0.1']);
 });
 
-it('has secrets as files only, in a folder that git ignores', async () => {
+it('secrets are passed as files only, from a folder that git ignores', async () => {
   const folder = join(deployFolder, 'compose/secrets');
   for (const secret of Object.values(secrets)) expect(join(secret.file, '..')).toBe(folder);
   await run('git', ['check-ignore', '--quiet', join(folder, 'master-key')], { cwd: deployFolder });
@@ -94,7 +94,7 @@ it('has secrets as files only, in a folder that git ignores', async () => {
   }
 });
 
-it('checks the health of each server', () => {
+it('each server has a health check', () => {
   for (const name of ['postgres', 'redis', 'control-plane', 'sidecar']) {
     expect(services[name]?.healthcheck?.test[0], name).toBe('CMD');
   }

@@ -20,7 +20,7 @@ beforeAll(async () => {
   analyze = await findProgram(['systemd-analyze'], 'systemd');
   copies = temporaryFolder(cleanup);
   cpSync(folder, copies, { recursive: true });
-  // systemd verifies that programs exist, so the copies name this clone.
+  // systemd verifies that programs exist, so the copied units refer to the programs in this repository.
   for (const name of units) {
     const text = readFileSync(join(folder, name), 'utf8');
     const root = resolve(import.meta.dirname, '../..');
@@ -29,7 +29,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => cleanup.run());
 
-/** The values of a directive, in order. */
+/** Returns the values of a directive of the unit, in order. */
 function valuesOf(unit: string, directive: string): string[] {
   const lines = readFileSync(join(folder, unit), 'utf8').split('\n');
   return lines.flatMap((line) => {
@@ -46,7 +46,7 @@ const credentials: Readonly<Record<string, string>> = {
   '%d/enrolment-token': 'set_example',
 };
 
-/** The settings of a program as its unit starts it. */
+/** Returns the settings that a program reads if its unit starts it: variables and credential files. */
 function sourceOf(unit: string, environmentFile: string) {
   const text = readFileSync(join(folder, environmentFile), 'utf8');
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
@@ -63,15 +63,15 @@ describe.each(units)('%s', (unit) => {
     expect(`${stdout}${stderr}`).toBe('');
   });
 
-  it('has the least exposure in systemd-analyze security that its work permits', async () => {
-    // `ip netns add` changes the mounts of the machine.
+  it('does not exceed its exposure threshold in systemd-analyze security', async () => {
+    // `ip netns add` changes the mounts of the machine, so this unit needs a higher threshold.
     const threshold = unit === 'sallyport-namespace.service' ? 55 : 22;
     const limits = ['--offline=true', '--no-pager', `--threshold=${threshold}`];
     const { stdout } = await run(analyze, ['security', ...limits, join(copies, unit)]);
     expect(stdout).toContain('Overall exposure level');
   });
 
-  it('gives a program of Sallyport no capability but CAP_NET_ADMIN for the redirect', () => {
+  it('gives Sallyport programs no capability, except CAP_NET_ADMIN for the redirect', () => {
     const isRedirect = unit === 'sallyport-network.service';
     expect(valuesOf(unit, 'AmbientCapabilities')).toEqual(isRedirect ? ['CAP_NET_ADMIN'] : []);
     if (valuesOf(unit, 'ExecStart').some((command) => command.includes('/opt/sallyport'))) {
@@ -79,12 +79,12 @@ describe.each(units)('%s', (unit) => {
     }
   });
 
-  it("is in the agent's network namespace if it is the redirect or the sidecar", () => {
+  it("runs in the agent's network namespace only if it is the redirect or the sidecar", () => {
     const isInside = /-(network|sidecar)\.service$/.test(unit);
     expect(valuesOf(unit, 'NetworkNamespacePath')).toEqual(isInside ? ['/run/netns/agent'] : []);
   });
 
-  it('names no secret but as a credential', () => {
+  it('passes secrets only as systemd credentials', () => {
     for (const setting of valuesOf(unit, 'Environment')) {
       const [name = '', value = ''] = setting.split('=');
       if (name.endsWith('_FILE')) expect(value).toMatch(/^%d\//);
@@ -94,19 +94,19 @@ describe.each(units)('%s', (unit) => {
 });
 
 describe('the network namespace of the agent', () => {
-  /** The commands of a directive, as a script that stops at the first failure. */
+  /** Returns the commands of a directive as lines of a shell script. */
   const script = (directive: string) =>
     valuesOf('sallyport-namespace.service', directive)
       .map((command) => command.replace(/^-/, '').replace(/\{.*\}/, "'$&'"))
       .join('\n');
 
-  it('reaches other networks through this machine, and leaves nothing when it stops', async () => {
+  it('reaches other networks through the machine, and is removed completely when its unit stops', async () => {
     if (process.getuid?.() !== 0)
       throw new Error('This test makes network namespaces: run it as root.');
     await findProgram(['ip'], 'iproute2');
     await findProgram(['nft'], 'nftables');
     await findProgram(['sysctl'], 'procps');
-    // A namespace takes the place of the machine, so that the test does not change it.
+    // The commands run in a new network namespace, so that the test does not change the machine.
     const machine = `set -e
 mount -t tmpfs tmpfs /run
 ip link set lo up
@@ -129,7 +129,7 @@ echo "left: $(ip netns list)$(nft list tables)$(ip -o link | grep agent || true)
 });
 
 describe('the environment files', () => {
-  it('are settings that the control plane accepts, with those of its unit', () => {
+  it('are accepted by the control plane, together with the variables of its unit', () => {
     const source = sourceOf('sallyport-control-plane.service', 'control-plane.env');
     expect(readControlPlane(source)).toMatchObject({
       adminPort: 8081,
@@ -139,7 +139,7 @@ describe('the environment files', () => {
     });
   });
 
-  it('are settings that the sidecar accepts, with those of its unit', () => {
+  it('are accepted by the sidecar, together with the variables of its unit', () => {
     const source = sourceOf('sallyport-sidecar.service', 'sidecar.env');
     expect(readSidecar(source)).toMatchObject({
       controlPlaneUrl: 'https://sallyport.example',
