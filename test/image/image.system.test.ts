@@ -8,7 +8,7 @@ import { type BuiltImage, buildImage, unpackImage } from '../support/image/built
 
 const folder = fs.mkdtempSync(join(tmpdir(), 'sallyport-image-'));
 const bytesMax = 150 * 1024 ** 2;
-/** `e_machine` of ELF. */
+/** The values of the ELF header field `e_machine`. */
 const machines = { amd64: 62, arm64: 183 } as const;
 
 const nativePackage = {
@@ -23,7 +23,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-it('is reproducible: a second build has the same digest', async () => {
+it('the image is reproducible: a second build has the same digest', async () => {
   const [again] = await buildImage(join(folder, 'second'), 'amd64,arm64');
   expect(again?.digest).toMatch(/^sha256:/);
   expect(again?.digest).toBe(images[0]?.digest);
@@ -58,7 +58,7 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
     expect(binaries.filter((path) => elfMachine(path) !== machines[architecture])).toEqual([]);
   });
 
-  it('has no shell, no package manager and no other interpreter than Node', () => {
+  it('has no shell, no package manager and no interpreter other than Node', () => {
     const names = find('-type', 'f', '-perm', '/111').map((path) =>
       path.slice(path.lastIndexOf('/') + 1),
     );
@@ -68,7 +68,7 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
     expect(fs.existsSync(join(root, 'bin/sh'))).toBe(false);
   });
 
-  it('has no file that gives another user, and capabilities on nft and node only', () => {
+  it('has no setuid or setgid file, and file capabilities on nft and node only', () => {
     expect(find('-perm', '/6000')).toEqual([]);
     const printed = execFileSync('getcap', ['-r', root], { encoding: 'utf8' });
     expect(printed.replaceAll(root, '').trim().split('\n').sort()).toEqual([
@@ -77,7 +77,7 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
     ]);
   });
 
-  it('belongs to root, can be read by any user, and is writable in two empty folders only', () => {
+  it('belongs to root, is readable by every user, and is writable for other users in two empty folders only', () => {
     const relative = (...args: readonly string[]) =>
       find('-not', '-type', 'l', ...args).map((path) => path.slice(root.length));
     expect(relative('-not', '-user', 'root')).toEqual([]);
@@ -98,7 +98,7 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
     expect(Labels['org.opencontainers.image.version']).toMatch(/^\d+\.\d+\.\d+$/);
   });
 
-  it('has a bill of materials with every bundled package, Node, and every Debian package', () => {
+  it('has a bill of materials that lists every bundled package, Node and every Debian package', () => {
     const bill = JSON.parse(read('usr/share/sbom/sallyport.cdx.json'));
     const purls = bill.components.map(({ purl }: { purl: string }) => purl);
     const bundled = JSON.parse(read('opt/sallyport/packages.json')) as {
@@ -134,7 +134,7 @@ describe.each(['amd64', 'arm64'] as const)('the image for %s', (architecture) =>
   });
 });
 
-/** The processor of an ELF file; undefined for other files. */
+/** Returns the processor number in the header of an ELF file, or undefined for other files. */
 function elfMachine(path: string): number | undefined {
   const head = Buffer.alloc(20);
   const file = fs.openSync(path, 'r');

@@ -28,13 +28,13 @@ afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 const container = (options: Omit<ContainerOptions, 'image' | 'root'>) =>
   startContainer({ image, root, ...options });
 
-/** Runs a command in a container to its end. */
+/** Runs a command in a container until it exits; returns its exit code and output. */
 async function runToEnd(args: readonly string[], options: Partial<ContainerOptions> = {}) {
   const program = container({ args, ...options });
   return { code: await program.exited(), output: program.output() };
 }
 
-/** Starts the programs from the image: the sidecar as 1337, the control plane as the image's user. */
+/** Starts a program from the image: the sidecar as uid 1337, the control plane as the image's user. */
 const fromImage: Launch = (
   name,
   { NODE_EXTRA_CA_CERTS: caPath, SALLYPORT_DATA_DIR: data = '', ...env },
@@ -154,7 +154,7 @@ describe('control plane and sidecar from the image, on real Postgres and Redis',
     }
   });
 
-  it('pass every step of the demo’s tour, then end with 0 on SIGTERM', async () => {
+  it('pass every step of the demo’s tour, and then exit with 0 on SIGTERM', async () => {
     const { succeeded, lines } = await stage.run();
     expect(succeeded, lines.join('\n')).toBe(true);
     expect(lines.filter((line) => line.startsWith('✓'))).toHaveLength(11);
@@ -203,7 +203,7 @@ describe('an init container of the image, not root, with NET_ADMIN only', () => 
     expect(code).toBe(0);
   });
 
-  it('loads rules with nft from a program on Node', async () => {
+  it('loads rules with nft if a Node program starts nft', async () => {
     const code = `const { spawnSync } = require('node:child_process');
       const { status, stdout, stderr } = spawnSync('nft', ['add table inet sallyport; list ruleset'], { encoding: 'utf8' });
       console.log(stdout, stderr);
