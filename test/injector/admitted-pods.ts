@@ -7,7 +7,7 @@ const tokenMount = {
 };
 const native = container({ name: 'metrics', restartPolicy: 'Always' });
 
-/** Pods that the guard admits once they are injected. */
+/** Pods that the guard admits after their injection. */
 export const admittedPods: readonly PodCase[] = [
   { title: 'one container', pod: pod() },
   {

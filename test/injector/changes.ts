@@ -5,7 +5,7 @@ import { injection } from '../support/injector/injection.ts';
 import { container, pod } from './pod-case.ts';
 import type { Request } from './review.ts';
 
-/** A request about an existing or manipulated pod, and why it is refused. */
+/** A request about an existing or manipulated pod, and the codes of its refusal. */
 interface ChangeCase {
   readonly title: string;
   readonly request: Request;
@@ -16,7 +16,7 @@ const injected = injectPod(
   pod({ labels: { app: 'agent' }, annotations: { 'sallyport.io/agent': '7' } }),
   injection,
 );
-/** A pod of the time before the namespace was labelled. */
+/** A pod that was created before its namespace was labelled, so it has no sidecar. */
 const uninjected = pod();
 
 type Change = (one: Pod) => Pod;

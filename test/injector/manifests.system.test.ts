@@ -15,7 +15,7 @@ afterAll(() => stage?.close());
 const ofKind = (manifests: readonly Manifest[], kind: string) =>
   manifests.filter((one) => one.kind === kind);
 
-/** Webhooks, and the matching resources of policies and bindings. */
+/** Returns all objects with a selector: the webhooks, and what the policies and bindings match. */
 function selections(): Manifest[] {
   const webhooks = [...byWebhook, ...byPolicy].flatMap((one) => one.webhooks ?? []);
   const policies = [...byWebhook, ...byPolicy]
@@ -36,7 +36,7 @@ describe('the injection', () => {
     }
   });
 
-  it('refuses pods while it does not work', () => {
+  it('causes pods to be refused while it is unavailable', () => {
     const webhooks = byWebhook.flatMap((one) => one.webhooks ?? []);
     for (const one of webhooks) {
       expect(one).toMatchObject({ failurePolicy: 'Fail', sideEffects: 'None', timeoutSeconds: 5 });
@@ -49,7 +49,7 @@ describe('the injection', () => {
     expect(policy?.spec.reinvocationPolicy).toBe('IfNeeded');
   });
 
-  it('selects labelled namespaces, and labelled pods of other ones, in both modes', () => {
+  it('selects labelled namespaces, and labelled pods of other namespaces, in both modes', () => {
     const [mutating] = ofKind(byWebhook, 'MutatingWebhookConfiguration');
     const [guard] = ofKind(byWebhook, 'ValidatingWebhookConfiguration');
     const bindings = ofKind(byPolicy, 'MutatingAdmissionPolicyBinding');
@@ -80,7 +80,7 @@ describe('the injection', () => {
     ]);
   });
 
-  it('guards by policies in the webhook mode, too', () => {
+  it('installs the same validating policies in webhook mode and in policy mode', () => {
     const specs = (manifests: readonly Manifest[]) =>
       ofKind(manifests, 'ValidatingAdmissionPolicy').map(({ spec }) => spec);
     expect(specs(byWebhook)).toEqual(specs(byPolicy));
@@ -89,7 +89,7 @@ describe('the injection', () => {
     }
   });
 
-  it('gives the injector no permission but for its certificate and its configurations', () => {
+  it('gives the injector no permissions except for its certificate and its webhook configurations', () => {
     const rules = (kind: string) =>
       ofKind(byWebhook, kind)
         .filter(({ metadata }) => metadata.name.includes('injector'))
@@ -113,11 +113,11 @@ describe('the injection', () => {
     ]);
   });
 
-  it('renders no certificate, because each rendering would make another one', () => {
+  it('renders no certificate, because each rendering would create a different one', () => {
     expect(JSON.stringify(byWebhook)).not.toMatch(/caBundle|BEGIN CERTIFICATE/);
   });
 
-  it('needs no server in the policy mode', () => {
+  it('needs no server in policy mode', () => {
     const names = byPolicy.filter(({ metadata }) => metadata.name.includes('injector'));
     const kinds = new Set(names.map(({ kind }) => kind));
     expect([...kinds].toSorted()).toEqual([

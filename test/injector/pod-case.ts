@@ -3,15 +3,15 @@ import type { AdmissionCode } from '../../shared/errors/admission-error-kinds.ts
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A new pod, and what webhook and policies must make of it. */
+/** A new pod, and the result that both the webhook and the policies must produce for it. */
 export interface PodCase {
   readonly title: string;
   readonly pod: Pod;
   /** Label of the namespace; default: `enabled`. */
   readonly namespace?: 'enabled' | 'required';
-  /** False if the pod must stay as it is. */
+  /** False if the pod must not be changed. */
   readonly isInjected?: false;
-  /** The codes of the refusal, without repeats; default: the pod is admitted. */
+  /** The codes of the refusal, without duplicates. Default: the pod is admitted. */
   readonly refused?: readonly AdmissionCode[];
 }
 
@@ -54,7 +54,7 @@ export function pod({ labels, annotations, spec = {} }: PodFields = {}): Pod {
   };
 }
 
-/** A pod whose container has this security context in addition to the usual one. */
+/** Returns a pod whose container has this security context in addition to the usual one. */
 export function withContext(context: Json, spec: Json = {}): Pod {
   const containers = [container({ securityContext: { ...confined, ...context } })];
   return pod({ spec: { containers, ...spec } });

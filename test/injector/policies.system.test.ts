@@ -16,9 +16,9 @@ import { container, pod } from './pod-case.ts';
 import { podCases } from './pods.ts';
 import { type Request, review } from './review.ts';
 
-/** Builds the API server's packages once: about four minutes of processor time. */
+/** Time limit of a first build of the API server's packages: about four minutes of processor time. */
 const buildMs = helmBuildMs;
-/** The oldest version that the chart supports; newer functions of CEL would not compile there. */
+/** The oldest Kubernetes version that the chart supports; it does not compile newer CEL functions. */
 const oldestVersion = '1.31';
 
 let stage: ChartStage;
@@ -55,7 +55,7 @@ interface PolicyRequest extends Request {
   readonly namespace?: string;
 }
 
-/** What the code of the API server makes of requests under these policies. */
+/** Evaluates the requests under these policies with the code of the API server. */
 async function evaluate(
   requests: readonly PolicyRequest[],
   { mutating, validating }: Policies = policies,
@@ -75,13 +75,13 @@ async function evaluate(
   })) as readonly Result[];
 }
 
-/** The messages of the webhook's guard. */
+/** Returns the refusal messages of the webhook's guard. */
 function refusalsOf(request: PolicyRequest): readonly string[] {
   const options = { injection, mayExempt: request.namespace !== 'required' };
   return guard(parseReview(review(request)).request, options).map(({ message }) => message);
 }
 
-/** Without members that Go writes for absent values. */
+/** Returns the value without the empty members that Go writes for absent values. */
 function compact(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(compact);
   if (typeof value !== 'object' || value === null) return value;
@@ -98,7 +98,7 @@ function isEmpty(value: unknown): boolean {
 }
 
 describe('the admission policies of the chart', () => {
-  it('produce the same pods as the webhook, twice as well as once', async () => {
+  it('produce the same pods as the webhook, even if they are applied twice', async () => {
     const requests = podCases.map(({ pod, namespace = 'enabled' }) => ({
       operation: 'CREATE' as const,
       namespace,
@@ -116,7 +116,7 @@ describe('the admission policies of the chart', () => {
     }
   });
 
-  it('stay within the budget of the API server for a large pod', async () => {
+  it('stay within the API server’s evaluation budget for a large pod', async () => {
     const env = Array.from({ length: 200 }, (_, index) => ({ name: `V${index}`, value: 'x' }));
     const containers = Array.from({ length: 30 }, (_, index) =>
       container({ name: `agent-${index}`, env }),
@@ -143,7 +143,7 @@ describe('the admission policies of the chart', () => {
   });
 
   it('refuse the same changes, debug containers and commands as the webhook', async () => {
-    // The guard alone: a mutation would repair manipulated pods.
+    // Only the guard is evaluated, because a mutation would repair manipulated pods.
     const guardOnly = { ...policies, mutating: [] };
     const results = await evaluate(
       changeCases.map(({ request }) => request),
@@ -155,7 +155,7 @@ describe('the admission policies of the chart', () => {
     }
   });
 
-  it('follow other settings of the sidecar as the webhook does', async () => {
+  it('apply changed sidecar settings as the webhook does', async () => {
     const values = {
       sidecar: {
         uid: 4321,
@@ -188,7 +188,7 @@ describe('the admission policies of the chart', () => {
   });
 });
 
-it('the webhook of the chart reads the settings that these tests use', async () => {
+it('the chart gives the webhook the same settings that these tests use', async () => {
   const { manifests } = await stage.render('external', {});
   const config = manifests.find(({ kind, data }) => kind === 'ConfigMap' && data['injection.json']);
   expect(parseInjection(config?.data['injection.json'])).toEqual(injection);

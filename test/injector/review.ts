@@ -1,4 +1,4 @@
-/** What the API server asks about; the names are those of `AdmissionReview`. */
+/** An admission request of the API server; the field names are those of `AdmissionReview`. */
 export interface Request {
   readonly operation: 'CREATE' | 'UPDATE' | 'CONNECT' | 'DELETE';
   readonly subResource?: string;
@@ -6,7 +6,7 @@ export interface Request {
   readonly oldObject?: unknown;
 }
 
-/** An `AdmissionReview` as JSON. */
+/** Returns an `AdmissionReview` with this request as JSON. */
 export function review(request: Request): string {
   const resource = { group: '', version: 'v1', resource: 'pods' };
   return JSON.stringify({
@@ -16,7 +16,7 @@ export function review(request: Request): string {
   });
 }
 
-/** The codes at the beginning of messages, without repeats. */
+/** Returns the codes at the beginning of the messages, sorted and without duplicates. */
 export function codesIn(messages: readonly string[]): readonly string[] {
   const codes = messages.map((message) => /^(admission\.[a-z_]+): /.exec(message)?.[1] ?? message);
   return [...new Set(codes)].toSorted();

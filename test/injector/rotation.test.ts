@@ -37,8 +37,8 @@ async function openReplica(): Promise<Injector> {
 }
 
 /**
- * The certificate that a replica presents, verified against the published authorities at the time
- * of the manual clock. Node verifies by the real time, so the chain is verified here.
+ * Returns the certificate that a replica presents, after verifying it against the published authorities.
+ * Node would verify the chain at the real time, so this function verifies it at the manual clock's time.
  */
 async function presented({ port }: Injector): Promise<X509Certificate> {
   const body = review({ operation: 'CREATE', object: pod() });
@@ -79,7 +79,7 @@ describe('the certificate of the webhook', () => {
     expect((await presented(one)).fingerprint256).toBe((await presented(other)).fingerprint256);
   });
 
-  it('never expires over 250 days of checks, in which authorities change', async () => {
+  it('never expires during 250 days of regular checks, in which the authority changes several times', async () => {
     const one = await openReplica();
     const other = await openReplica();
     const leaves = new Set<string>();
@@ -108,7 +108,7 @@ describe('the certificate of the webhook', () => {
     await presented(injector);
   });
 
-  it('is signed by a new authority only after that was published', async () => {
+  it('is signed by a new authority only after this authority was published', async () => {
     const injector = await openReplica();
     const old = storedMaterial(api).ca;
     clock.advance(61 * dayMs);
@@ -123,7 +123,7 @@ describe('the certificate of the webhook', () => {
     expect(leaf.verify(new X509Certificate(added).publicKey)).toBe(true);
   });
 
-  it('is renewed although the Secret cannot be written any more', async () => {
+  it('is renewed even if the Secret can no longer be written', async () => {
     const injector = await openReplica();
     const first = await presented(injector);
     api.forbid(secretPath);
@@ -135,7 +135,7 @@ describe('the certificate of the webhook', () => {
     expect((await presented(injector)).fingerprint256).not.toBe(first.fingerprint256);
   });
 
-  it('makes the injector unready when it expired', async () => {
+  it('makes the injector unready after it expires', async () => {
     const injector = await openReplica();
     const readyz = `http://127.0.0.1:${injector.adminPort}/readyz`;
     expect((await fetch(readyz)).status).toBe(200);
@@ -146,7 +146,7 @@ describe('the certificate of the webhook', () => {
   });
 });
 
-describe('the Secret', () => {
+describe('the Secret of the certificate', () => {
   it.each([
     ['is empty, as another program created it', {}],
     ['holds damaged text', { 'ca.crt': 'AAAA', 'ca.key': 'AAAA', 'tls.crt': '!', 'tls.key': '' }],
@@ -155,7 +155,7 @@ describe('the Secret', () => {
     await presented(await openReplica());
   });
 
-  it('is made again if somebody deletes a key of it', async () => {
+  it('is filled again if somebody empties one of its entries', async () => {
     const injector = await openReplica();
     const stored = api.object(secretPath);
     const damaged = { ...(stored?.data as object), 'tls.key': '' };
@@ -165,7 +165,7 @@ describe('the Secret', () => {
     await presented(injector);
   });
 
-  it('keeps the labels that the chart or its operator gave it', async () => {
+  it('keeps the labels that the chart or an operator set', async () => {
     const labels = { team: 'platform' };
     api.put(secretPath, { metadata: { name: 'sallyport-injector-tls', labels }, data: {} });
     await openReplica();
@@ -173,7 +173,7 @@ describe('the Secret', () => {
   });
 });
 
-it('the authorities are published again if somebody overwrites the webhook configuration', async () => {
+it('the authorities are published again after somebody overwrites the webhook configuration', async () => {
   const injector = await openReplica();
   const path = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/sallyport';
   const webhooks = [{ name: 'namespaces', clientConfig: {} }];

@@ -48,12 +48,12 @@ describe('the settings of the injector', () => {
       { ...injection, settings: { SALLYPORT_DATA_DIR: '/' } },
       /is set by the injection: use the other values/,
     ],
-  ])('are refused if the file holds %s', (_, file, message) => {
+  ])('are refused if the injection file contains %s', (_, file, message) => {
     expect(() => read({}, file)).toThrow(message);
   });
 });
 
-it('the program ends with a message if it does not run in a cluster', async () => {
+it('the program exits with an error message if it does not run in a cluster', async () => {
   const program = join(import.meta.dirname, '../../injector/main.ts');
   const child = spawn(process.execPath, [program], { env: { PATH: process.env.PATH } });
   const [message, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')]);

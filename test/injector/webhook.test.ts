@@ -46,7 +46,7 @@ async function ask(path: string, request: Request): Promise<Response> {
   return response;
 }
 
-/** The pod after the mutating webhook, patched by a library of its own. */
+/** Returns the pod after the mutating webhook; a third-party library applies the webhook's patch. */
 async function injected(given: Pod): Promise<Pod> {
   const { allowed, patch, patchType } = await ask('/inject', {
     operation: 'CREATE',
@@ -67,7 +67,7 @@ async function codes(path: string, request: Request): Promise<readonly string[]>
 }
 
 describe('a new pod with', () => {
-  it.each(podCases)('$title is injected and judged', async (one) => {
+  it.each(podCases)('$title is injected and judged as expected', async (one) => {
     const { namespace = 'enabled', isInjected = true, refused = [] } = one;
     const result = await injected(one.pod);
     const names = (result.spec.initContainers ?? []).map(({ name }) => name);
@@ -80,7 +80,7 @@ describe('a new pod with', () => {
 });
 
 describe('injection', () => {
-  it.each(podCases)('changes nothing the second time: $title', async (one) => {
+  it.each(podCases)('changes nothing when it is repeated: $title', async (one) => {
     const once = await injected(one.pod);
     expect(await injected(once)).toEqual(once);
   });
@@ -90,14 +90,14 @@ describe('injection', () => {
     'init containers, which start after the redirect',
     'every annotation',
     'options of Java, which are kept',
-  ])('has the recorded result: %s', async (title) => {
+  ])('produces the pod in the golden file: %s', async (title) => {
     const one = podCases.find((each) => each.title === title);
     const result = await injected(one?.pod ?? pod());
     const file = `golden/${title.replaceAll(/[^a-z]+/gi, '-').toLowerCase()}.yaml`;
     await expect(stringify(result)).toMatchFileSnapshot(file);
   });
 
-  it('reaches containers that another webhook adds afterwards', async () => {
+  it('includes containers that another webhook adds later, if it is repeated', async () => {
     const once = await injected(pod());
     const added = { ...once.spec, containers: [...once.spec.containers, container({ name: 'x' })] };
     const initContainers = [container({ name: 'y' }), ...(once.spec.initContainers ?? [])];
@@ -115,11 +115,11 @@ describe('injection', () => {
 });
 
 describe('the guard', () => {
-  it.each(changeCases)('judges $title', async ({ request, refused }) => {
+  it.each(changeCases)('returns the expected codes for $title', async ({ request, refused }) => {
     expect(await codes('/guard/enabled', request)).toEqual([...refused].toSorted());
   });
 
-  it('names every container at fault and what to do', async () => {
+  it('names every container at fault, and states what to do', async () => {
     const bad = container({ name: 'second', securityContext: { runAsUser: 1337 } });
     const given = injectPod(pod({ spec: { containers: [container(), bad] } }), injection);
     const { status } = await ask('/guard/enabled', { operation: 'CREATE', object: given });
@@ -155,11 +155,11 @@ describe('the server', () => {
     expect(JSON.parse(answer.body)).toMatchObject({ code: expect.stringMatching(/^request\./) });
   });
 
-  it('accepts the parameter that the API server adds', async () => {
+  it('accepts the query parameter that the API server adds', async () => {
     expect((await call({ path: '/inject?timeout=5s' })).status).toBe(200);
   });
 
-  it('refuses TLS before version 1.2', async () => {
+  it('refuses TLS versions below 1.2', async () => {
     await expect(call({ maxVersion: 'TLSv1.1' })).rejects.toThrow();
     expect((await call({ maxVersion: 'TLSv1.2' })).status).toBe(200);
   });
