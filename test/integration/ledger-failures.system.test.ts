@@ -226,7 +226,7 @@ describe('if Postgres is killed during sealing', () => {
     isOver = true;
     await Promise.all(writers);
     await ledger.drain();
-    // The ledger records each refused event: in the event itself, or in a separate event.
+    // For each refused event, the ledger records the refusal in the event itself or in a separate event.
     const known = async () =>
       new Set(
         (await sealedEvents(ledger)).flatMap(({ id, type, data }) => {

@@ -34,7 +34,7 @@ async function sealThree(tenantId: string, first: number): Promise<void> {
 }
 
 /**
- * Creates a ledger of twelve rows, with checkpoints after six and twelve rows. An auditor keeps the last one.
+ * Creates a ledger of twelve rows, with checkpoints after six and twelve rows. An auditor keeps the second.
  */
 async function aLedger(): Promise<Stage> {
   const tenantId = `tenant_${++tenants}`;
@@ -275,7 +275,7 @@ const damages: readonly (readonly [what: string, damage: Damage, found: Found])[
     async ({ restore, tenantId }) => {
       await restore();
       // Another process seals the events, because this process remembers the head of the ledger and would
-      // refuse.
+      // refuse to seal them.
       const nine = Array.from({ length: 9 }, () => anEvent({ chain_id: 'agent:a' }));
       await sealElsewhere(services, tenantId, nine);
     },
@@ -305,7 +305,7 @@ describe('verification detects and locates', () => {
     const { tenantId, note: checkpoint } = await aLedger();
     expect(await verifyChain(services, tenantId)).toMatchObject({ ok: true, checkpoints: 2 });
     const report = await verifyChain(services, tenantId, { checkpoint });
-    // Two of the checkpoints are stored. The third is given, and the first verification reached the fourth.
+    // Two checkpoints are stored, one is given, and one records how far the first verification got.
     expect(report).toMatchObject({ ok: true, checkpoints: 4, problems: [] });
   });
 });

@@ -140,7 +140,7 @@ describe('two writers of one ledger', () => {
     expect(left).toEqual([]);
   });
 
-  it('keep the ledger correct, however seals, groups, repeats and recorded changes interleave', async () => {
+  it('keep the ledger correct for any interleaving of seals, groups, repeats and recorded changes', async () => {
     const step = fc.record({
       writer: fc.constantFrom(0 as const, 1 as const),
       chain: fc.integer({ min: 0, max: 3 }),

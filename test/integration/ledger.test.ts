@@ -270,7 +270,7 @@ describe.each(['postgres', 'embedded'] as const)('the ledger on %s', (kind) => {
     expect(await outboxSize()).toBe(0);
   });
 
-  it('returns the existing row to a caller that waits for, or seals, an event that is already sealed', async () => {
+  it('returns the existing row if a caller seals an already sealed event again, or waits for it', async () => {
     newTenant();
     const event = anEvent();
     await record(event);
@@ -375,7 +375,7 @@ describe.each(['postgres', 'embedded'] as const)('a ledger that is opened again 
     const sealed = await before.seal('t', anEvent());
     const left = [anEvent(), anEvent({ chain_id: 'policy:refunds' })];
     await before.close();
-    // The state after a process that ended between a transaction and its sealing.
+    // Simulates a process that ended after a transaction and before the transaction's event was sealed.
     const between = await openLedger({
       ...options,
       signingKeys: { ...before.signingKeys, active: never },
