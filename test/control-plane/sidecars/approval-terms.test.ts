@@ -48,7 +48,7 @@ function action(tool: string): Action {
 
 const weakest: ApprovalTerms = { channels: ['chat_a'], minRole: 'approver', quorum: 1 };
 
-/** The result that a sidecar claims. */
+/** Returns the verdict that a sidecar claims to have reached. */
 function claimed(terms: ApprovalTerms = weakest, more: Partial<Verdict> = {}): Verdict {
   return {
     decision: 'require_approval',

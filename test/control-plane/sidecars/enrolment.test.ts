@@ -154,8 +154,8 @@ describe('an enrolled key', () => {
   });
 });
 
-describe('the list of sidecars', () => {
-  it('contains each sidecar of the caller’s tenant with its last report', async () => {
+describe('an enrolled sidecar', () => {
+  it('is listed with its last report, for callers of its tenant only', async () => {
     const sidecar = await enrolledSidecar(gateway, agentId);
     const report = {
       versions: { policies: 2 },
@@ -172,7 +172,7 @@ describe('the list of sidecars', () => {
     expect((await stranger.call(listSidecars)).sidecars).toEqual([]);
   });
 
-  it('contains a revoked sidecar, whose requests are refused at once; the revocation is recorded once', async () => {
+  it('is refused in every call after its revocation; a repeated revocation is not recorded again', async () => {
     const sidecar = await enrolledSidecar(gateway, agentId);
     const revoke = () => gateway.owner.call(revokeSidecar, { params: { id: sidecar.id } });
     const first = await revoke();
@@ -189,7 +189,7 @@ describe('the list of sidecars', () => {
     expect(rows).toHaveLength(1);
   });
 
-  it('cannot be changed by another tenant', async () => {
+  it('cannot be revoked by another tenant', async () => {
     const { id } = await enrolledSidecar(gateway, agentId);
     const stranger = await gateway.as({ tenantId: 'other' });
     const error = await refusalOf(stranger.call(revokeSidecar, { params: { id } }));

@@ -87,8 +87,8 @@ const rollbacks = async () =>
     ({ type }) => type === 'evidence.rolled_back',
   );
 /**
- * Expects alarms of these kinds about a position: reported by the sidecar, seen by this control
- * plane, or both.
+ * Expects an alarm about this position, and no alarm of a kind that is not listed. The sidecar, this control
+ * plane or both may have detected the loss.
  */
 async function told(position: number, ...kinds: readonly string[]): Promise<void> {
   const alarms = (await rollbacks()).map(
@@ -128,7 +128,7 @@ describe('a ledger that lost acknowledged events', () => {
     await until('all are told', async () => (await messages()).length === alarms);
     const state = await gateway.owner.call(getVerification);
     expect(state).toMatchObject({ accepted_position: null });
-    // This control plane may have seen more than the sidecar received.
+    // This control plane may have seen a later position than the last one that the sidecar received.
     expect(state.lost_position).toBeGreaterThanOrEqual(position);
 
     const body = { position: state.lost_position ?? 0, reason: 'a restore' };

@@ -26,7 +26,7 @@ beforeEach(async () => {
   await stage.put('refunds');
 });
 
-/** A token of the pod of this test. */
+/** Returns a workload token of the test's pod. */
 const token = (more: object = {}) =>
   stage.issuer.token({
     'kubernetes.io': {
@@ -70,14 +70,14 @@ describe('a sidecar that enrols with a workload token', () => {
     expect(event?.data).toMatchObject({ rule: 'refunds', rule_by: 'owner', pod_uid: pod.uid });
   });
 
-  it('is the same one if the request is repeated with the same keys', async () => {
+  it('remains the same sidecar if the request is repeated with the same keys', async () => {
     const keys = await podKeys();
     const first = await enrol(keys);
     expect((await enrol(keys)).sidecar_id).toBe(first.sidecar_id);
     expect(await events('sidecar.enrolled', first.sidecar_id)).toHaveLength(1);
   });
 
-  it('replaces the former sidecar of its pod if it has other keys, and the ledger states it', async () => {
+  it('replaces the earlier sidecar of its pod if it has other keys; the ledger records the replacement', async () => {
     const first = await enrol();
     const second = await enrol();
     expect(second.sidecar_id).not.toBe(first.sidecar_id);
@@ -89,7 +89,7 @@ describe('a sidecar that enrols with a workload token', () => {
     expect(enrolled?.data).toMatchObject({ replaces: first.sidecar_id });
   });
 
-  it('is one per pod, even if requests are concurrent', async () => {
+  it('is the only unrevoked sidecar of its pod, even if several enrol concurrently', async () => {
     const results = await Promise.allSettled(Array.from({ length: 6 }, () => enrol()));
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(6);
     const live = await stage.gateway.services.db.sidecar.count({
@@ -98,7 +98,7 @@ describe('a sidecar that enrols with a workload token', () => {
     expect(live).toBe(1);
   });
 
-  it('is refused after an operator revoked the sidecar of its pod, and another pod is not', async () => {
+  it('is refused after an operator revoked the sidecar of its pod; other pods can still enrol', async () => {
     const { sidecar_id: id } = await enrol();
     await stage.gateway.owner.call(revokeSidecar, { params: { id } });
     expect((await refusalOf(enrol())).code).toBe('workload.pod_revoked');
@@ -106,7 +106,7 @@ describe('a sidecar that enrols with a workload token', () => {
     expect(await enrol()).toHaveProperty('sidecar_id');
   });
 
-  it('is refused after its rule was removed, and its sidecar is revoked', async () => {
+  it('is revoked when its rule is removed, and cannot enrol again', async () => {
     const { sidecar_id: id } = await enrol();
     expect(await stage.remove('refunds')).toBeGreaterThan(0);
     expect(await sidecar(id)).toMatchObject({ revoked_for: 'rule' });
@@ -124,14 +124,14 @@ describe('a sidecar that enrols with a workload token', () => {
     expect(await enrol()).toHaveProperty('sidecar_id');
   });
 
-  it('is refused if the agent of its rule does not exist', async () => {
+  it('is refused if the agent of its rule no longer exists', async () => {
     const agent_id = await stage.gateway.agent('short-lived');
     await stage.put('refunds', { agent_id });
     await stage.gateway.services.pool.query('delete from agent where id = $1', [agent_id]);
     expect((await refusalOf(enrol())).code).toBe('agent.not_found');
   });
 
-  it('is refused after the user of an admin’s rule became an owner', async () => {
+  it('is refused if an admin wrote its rule and the rule’s user has since become an owner', async () => {
     const admin = await stage.gateway.as({ role: 'admin', principal: 'adam' });
     await stage.put('refunds', { user_id: 'olga' }, admin);
     expect(await enrol()).toMatchObject({ user_id: 'olga' });
@@ -141,7 +141,7 @@ describe('a sidecar that enrols with a workload token', () => {
     expect(await enrol()).toMatchObject({ user_id: 'olga' });
   });
 
-  it('enrols in the tenant that it names, and only by a rule of that tenant', async () => {
+  it('enrols in the tenant that the request names, and only by a rule of this tenant', async () => {
     const other = { tenant_id: 'other' };
     const refused = await refusalOf(stage.enrol(await token(), other));
     expect(refused.code).toBe('workload.rule_missing');
@@ -199,12 +199,12 @@ describe('the sidecar of a pod', () => {
     await collectPods(services, 'default');
     expect(await sidecar(silent)).toBeUndefined();
     expect(await sidecar(alive.sidecar_id)).toMatchObject({ revoked_for: 'unseen' });
-    // It enrolled with a token, and has never reported.
+    // The sidecar with a one-time token has no pod, so it is not revoked although it never reported.
     expect((await sidecar(fromToken.id))?.revoked_at).toBeUndefined();
     expect(await enrol(keys)).toHaveProperty('sidecar_id');
   });
 
-  it('stays refused after its row would be old, if an operator revoked it', async () => {
+  it('stays refused after an operator revoked it, because the clean-up of old rows keeps its row', async () => {
     const { services, owner } = stage.gateway;
     const { sidecar_id: id } = await enrol();
     await owner.call(revokeSidecar, { params: { id } });
@@ -214,7 +214,7 @@ describe('the sidecar of a pod', () => {
     expect((await refusalOf(enrol())).code).toBe('workload.pod_revoked');
   });
 
-  it('does not use a one-time token', async () => {
+  it('cannot enrol with a one-time enrolment token in place of a workload token', async () => {
     const body = { agent_id: stage.agentId, user_id: 'user-1' };
     const made = await stage.gateway.owner.call(createEnrolmentToken, { body });
     expect((await refusalOf(stage.enrol(made.token))).code).toBe('workload.token_malformed');

@@ -15,7 +15,7 @@ const sql = (text: string, values: unknown[] = []) =>
   stage.gateway.services.pool.query(text, values);
 const enrol = async () => stage.enrol(await stage.issuer.token());
 
-/** Expects that an enrolment is refused because of a row, and leaves no sidecar behind. */
+/** Expects that an enrolment is refused because of a forged row, and that it creates no sidecar. */
 async function expectRefused(): Promise<void> {
   const { services } = stage.gateway;
   const before = await services.db.sidecar.count();
@@ -24,7 +24,7 @@ async function expectRefused(): Promise<void> {
   expect(await services.db.sidecar.count()).toBe(before);
 }
 
-describe('a rule is refused that was written directly to the database:', () => {
+describe('a rule is refused if it was written directly to the database:', () => {
   it.each([
     ['another agent', `set agent_id = $1`, async () => stage.gateway.agent('stronger', ['**'])],
     ['another user', `set user_id = $1`, async () => 'ceo'],
@@ -39,14 +39,14 @@ describe('a rule is refused that was written directly to the database:', () => {
     await stage.remove('changed');
   });
 
-  it('for a service account of its own', async () => {
+  it('with another service account', async () => {
     await stage.put('moved', { service_account: 'another' });
     await sql(`update enrolment_rule set service_account = 'refund-agent' where name = 'moved'`);
     await expectRefused();
     await stage.remove('moved');
   });
 
-  it('as a copy of another tenant’s rule', async () => {
+  it('as the rule of another tenant, moved to this tenant', async () => {
     const stranger = await stage.gateway.as({ tenantId: 'other' });
     const body = { name: 'theirs', capabilities: ['**'] };
     const { agent_id } = await stranger.call(registerAgent, { body });
@@ -56,7 +56,7 @@ describe('a rule is refused that was written directly to the database:', () => {
     await sql(`delete from enrolment_rule where name = 'theirs'`);
   });
 
-  it('as the row of a rule that was removed', async () => {
+  it('as the restored row of a removed rule', async () => {
     await stage.put('removed');
     await sql(`create table kept as select * from enrolment_rule where name = 'removed'`);
     await stage.remove('removed');
@@ -66,7 +66,7 @@ describe('a rule is refused that was written directly to the database:', () => {
     await sql(`drop table kept`);
   });
 
-  it('as an earlier row of a rule that was changed, and the ledger names the row', async () => {
+  it('as the restored earlier row of a changed rule; the ledger’s incident names the row', async () => {
     const strong = await stage.gateway.agent('once allowed', ['**']);
     await stage.put('narrowed', { agent_id: strong });
     await sql(`create table kept as select * from enrolment_rule where name = 'narrowed'`);
@@ -82,7 +82,7 @@ describe('a rule is refused that was written directly to the database:', () => {
     await sql(`drop table kept`);
   });
 
-  it('as an earlier row, with the outbox row of its event', async () => {
+  it('as the restored row of a removed rule, even with a forged outbox row for an event of the rule', async () => {
     const { services } = stage.gateway;
     await stage.put('replayed');
     const [event] = (await eventsOf(services, 'default')).filter(
@@ -106,7 +106,7 @@ describe('a sidecar row that was changed directly in the database', () => {
   it.each([
     ['whose revocation by an operator has another reason', `set revoked_for = 'rule'`],
     ['whose revocation was removed', `set revoked_at = null, revoked_for = null`],
-  ])('blocks the enrolment of its pod: one %s', async (_what, change) => {
+  ])('blocks the enrolment of its pod: a row %s', async (_what, change) => {
     await stage.put('refunds');
     const { sidecar_id: id } = await enrol();
     await stage.gateway.owner.call(revokeSidecar, { params: { id } });

@@ -24,7 +24,7 @@ const kubernetes = (changes: object) => ({
   },
 });
 
-/** Each claim that is wrong, with the reason code of the refusal. */
+/** Wrong claims, each with the reason code of the refusal. */
 const wrongClaims: readonly (readonly [what: string, code: string, changes: () => Changes])[] = [
   ['another issuer', 'workload.issuer_unknown', () => ({ iss: 'https://other.example' })],
   ['no issuer', 'workload.issuer_unknown', () => ({ iss: undefined })],
@@ -137,7 +137,7 @@ const wrongClaims: readonly (readonly [what: string, code: string, changes: () =
 ];
 
 describe('a workload token', () => {
-  it('enrols a sidecar, if every claim is right', async () => {
+  it('enrols a sidecar if every claim is correct', async () => {
     const enrolled = await stage.enrol(await stage.issuer.token());
     expect(enrolled).toMatchObject({ agent_id: stage.agentId, user_id: 'user-1' });
   });
@@ -168,7 +168,7 @@ describe('a forged workload token', () => {
     expect((await refusalOf(stage.enrol(token))).code).toBe('workload.algorithm_refused');
   });
 
-  it('is refused if it is signed with the public key as an HMAC secret', async () => {
+  it('is refused if it was signed by HMAC with the public key as the secret', async () => {
     const [jwk = {}] = stage.issuer.jwks().keys;
     const publicKey = (await importJWK(jwk, 'RS256')) as Parameters<typeof exportSPKI>[0];
     const pem = await exportSPKI(publicKey);
@@ -178,7 +178,7 @@ describe('a forged workload token', () => {
     }
   });
 
-  it.each(['RS384', 'RS512', 'PS256', 'ES384', 'EdDSA'])('is refused with %s', async (alg) => {
+  it.each(['RS384', 'RS512', 'PS256', 'ES384', 'EdDSA'])('is refused: alg %s', async (alg) => {
     const { privateKey } = await generateKeyPair(alg);
     const token = await signed({}, { header: { alg }, key: privateKey });
     expect((await refusalOf(stage.enrol(token))).code).toBe('workload.algorithm_refused');
@@ -197,7 +197,7 @@ describe('a forged workload token', () => {
     expect(error.code).toBe('workload.signature_invalid');
   });
 
-  it('is refused if it names its key in the header', async () => {
+  it('is refused if its header contains its own key or a key URL', async () => {
     const { privateKey, publicKey } = await generateKeyPair('RS256', { extractable: true });
     const header = {
       jwk: await exportJWK(publicKey),
@@ -230,7 +230,7 @@ describe('a forged workload token', () => {
     'set_QmFzZTY0VVJMb2YzMnJhbmRvbWJ5dGVzMDEyMzQ1Njc',
     '..',
     `${'e'.repeat(9_000)}.e.e`,
-  ])('is refused if it is no JWT: %.20s', async (token) => {
+  ])('is refused if it is not a JWT: %.20s', async (token) => {
     expect((await refusalOf(stage.enrol(token))).code).toBe('workload.token_malformed');
   });
 });

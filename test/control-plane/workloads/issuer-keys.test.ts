@@ -27,7 +27,7 @@ describe('the keys of an issuer', () => {
     expect(fetches(discoveryPath)).toBe(1);
   });
 
-  it('are fetched again for a token of a new key, at most once in thirty seconds', async () => {
+  it('are fetched again for a token with an unknown key id, at most once every thirty seconds', async () => {
     const former = await stage.issuer.token();
     await stage.issuer.rotate('ES256');
     const before = fetches();
@@ -36,12 +36,12 @@ describe('the keys of an issuer', () => {
     stage.gateway.services.clock.advance(30_000);
     expect(await enrol()).toHaveProperty('sidecar_id');
     expect(fetches()).toBe(before + 1);
-    // The former key is published no longer.
+    // The issuer no longer publishes the former key.
     expect(await codeOf(enrol(former))).toBe('workload.key_unknown');
     expect(fetches()).toBe(before + 1);
   });
 
-  it('are not accepted for longer than ten minutes after they were withdrawn', async () => {
+  it('are accepted for at most ten minutes after the issuer withdrew them', async () => {
     await enrol();
     stage.gateway.services.clock.advance(599_000);
     const token = await stage.issuer.token();
@@ -50,7 +50,7 @@ describe('the keys of an issuer', () => {
     expect(await codeOf(enrol(token))).toBe('workload.key_unknown');
   });
 
-  it('follow the clock of tokens, not of fetches, when the wall clock is set', async () => {
+  it('verify tokens at the time of the wall clock, even after this clock was set forward or back', async () => {
     await enrol();
     const { clock } = stage.gateway.services;
     const token = await stage.issuer.token();
@@ -69,7 +69,7 @@ const html = (res: ServerResponse) => {
   res.end('<!doctype html><title>Sign in</title>');
 };
 
-/** Responses without usable keys. */
+/** Responses that contain no usable keys. */
 const broken: readonly (readonly [
   what: string,
   path: string,
@@ -137,7 +137,7 @@ describe('an issuer that answers with', () => {
   });
 
   it.each(broken)('%s causes a refusal that can be retried', async (_what, path, answer) => {
-    // The keys in memory are too old, and the last failure is no longer the answer.
+    // By this time, both the cached keys and the cached failure have expired.
     stage.gateway.services.clock.advance(600_001);
     stage.issuer.behave(path, (_req, res) => answer(res));
     const error = await refusalOf(enrol());
@@ -150,7 +150,7 @@ describe('an issuer that answers with', () => {
     expect(await enrol()).toHaveProperty('sidecar_id');
   });
 
-  it('nothing at all causes a refusal within seconds, and one request for all callers', async () => {
+  it('nothing at all causes a refusal within seconds; concurrent callers share one request', async () => {
     stage.gateway.services.clock.advance(600_001);
     const before = fetches();
     stage.issuer.behave(jwksPath, () => {});
@@ -159,7 +159,7 @@ describe('an issuer that answers with', () => {
     expect(fetches()).toBe(before + 1);
   }, 60_000);
 
-  it('a slow response without end causes a refusal within seconds', async () => {
+  it('a slow, endless response causes a refusal within seconds', async () => {
     stage.gateway.services.clock.advance(600_001);
     stage.issuer.behave(jwksPath, (_req, res) => {
       const drip = setInterval(() => res.write(' '), 100);
@@ -178,7 +178,7 @@ describe('an issuer with a token file', () => {
     return { token_file };
   };
 
-  it('receives the token, read again from the file for each request', async () => {
+  it('receives the token, which is read from the file again for each request', async () => {
     await start({ setting: withToken });
     await enrol();
     expect(stage.issuer.asked.map(({ authorization }) => authorization)).toEqual([bearer, bearer]);
@@ -188,7 +188,7 @@ describe('an issuer with a token file', () => {
     expect(stage.issuer.asked.at(-1)?.authorization).toBe('Bearer kubelet-token-2');
   });
 
-  it('does not send the token to another origin that its discovery document names', async () => {
+  it('cannot have the token sent to another origin by naming this origin in its discovery document', async () => {
     await start({ setting: withToken, env: { SALLYPORT_ALLOW_PRIVATE: '127.0.0.0/8' } });
     const jwks_uri = stage.issuer.issuer.replace('127.0.0.1', 'localhost');
     stage.issuer.behave(discoveryPath, (_req, res) => res.end(discovered({ jwks_uri })));
@@ -208,7 +208,7 @@ describe('an issuer whose keys are', () => {
     expect(fetches(discoveryPath)).toBe(0);
   });
 
-  it('in a file is never asked, and a changed file is read after a rotation', async () => {
+  it('in a file receives no request; after a rotation, the changed file is read', async () => {
     const file = (issuer: WorkloadStage['issuer']) => join(issuer.folder, 'keys.json');
     await start({
       setting: (issuer) => {
@@ -224,7 +224,7 @@ describe('an issuer whose keys are', () => {
     expect(stage.issuer.asked).toEqual([]);
   });
 
-  it('behind a certificate of an unknown authority are not fetched', async () => {
+  it('behind a certificate of an untrusted authority receives no request', async () => {
     await start({ setting: () => ({ ca_file: undefined }) });
     expect(await codeOf(enrol())).toBe('workload.keys_unavailable');
     expect(stage.issuer.asked).toEqual([]);

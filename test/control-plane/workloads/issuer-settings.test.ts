@@ -55,7 +55,7 @@ describe('SALLYPORT_OIDC_ISSUERS', () => {
       `[{"issuer":"${issuer}","token_review":{"url":"${issuer}"}}]`,
       /token_file/,
     ],
-  ])('is refused with %s, and the error names what is wrong', (_what, text, problem) => {
+  ])('is refused with %s, and the error names the problem', (_what, text, problem) => {
     expect(() => read(text)).toThrow(SettingsError);
     expect(() => read(text)).toThrow(/^SALLYPORT_OIDC_ISSUERS: /);
     expect(() => read(text)).toThrow(problem);

@@ -86,7 +86,7 @@ describe('an enrolment rule', () => {
     expect(error.details).toMatchObject({ status: 409 });
   });
 
-  it('is stored once if two rules for the same service account are written at once', async () => {
+  it('is stored once if two rules for the same service account are written concurrently', async () => {
     const names = Array.from({ length: 6 }, (_, n) => `race-${n}`);
     const results = await Promise.allSettled(names.map((name) => stage.put(name, account('race'))));
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
@@ -125,8 +125,8 @@ describe('an enrolment rule', () => {
   });
 });
 
-describe('the background', () => {
-  it('completes the revocations of a rule whose change was interrupted, and no others', async () => {
+describe('the revocation of a rule’s sidecars', () => {
+  it('is completed later if a change of the rule was interrupted, and affects no other sidecars', async () => {
     const { services } = stage.gateway;
     await stage.put('cut');
     const { sidecar_id: id } = await stage.enrol(await stage.issuer.token());
@@ -139,7 +139,7 @@ describe('the background', () => {
     expect(await services.db.sidecar.count(others)).toBe(before);
   });
 
-  it('revokes more sidecars than one batch has', async () => {
+  it('includes all sidecars, even if they are more than one batch', async () => {
     const { services } = stage.gateway;
     await stage.put('large');
     const { sidecar_id } = await stage.enrol(await stage.issuer.token());
@@ -170,7 +170,7 @@ describe('the permission for enrolment rules', () => {
     },
   );
 
-  it('does not let an admin name a user who holds an owner’s key', async () => {
+  it('does not allow an admin to name a user who holds an owner’s key', async () => {
     await stage.gateway.api.key({ role: 'owner', principal: 'olga' });
     const admin = await stage.gateway.as({ role: 'admin', principal: 'adam' });
     const refused = stage.put('olgas', { ...account('olgas'), user_id: 'Olga' }, admin);
@@ -180,7 +180,7 @@ describe('the permission for enrolment rules', () => {
     );
   });
 
-  it('does not let a key that is bound to an agent write or remove the rule of another agent', async () => {
+  it('does not allow a key that is bound to one agent to write or remove the rule of another agent', async () => {
     const bound = await stage.gateway.as({ role: 'admin', agentId: Number(stage.agentId) });
     const agent_id = await stage.gateway.agent('victim');
     await stage.put('victims', { ...account('victims'), agent_id });
@@ -196,7 +196,7 @@ describe('the permission for enrolment rules', () => {
     expect(codes.slice(1)).toEqual(['agent.mismatch', 'agent.mismatch']);
   });
 
-  it('does not let a developer widen an agent that has an enrolment rule', async () => {
+  it('does not allow a developer to add capabilities to an agent that has an enrolment rule', async () => {
     const agent_id = await stage.gateway.agent('narrow', ['notes.read']);
     await stage.put('narrow', { ...account('narrow'), agent_id });
     const developer = await stage.gateway.as({ role: 'developer', principal: 'dev' });
@@ -205,7 +205,7 @@ describe('the permission for enrolment rules', () => {
     expect(error.code).toBe('agent.widening_refused');
   });
 
-  it('does not reach the rules of another tenant', async () => {
+  it('does not extend to the rules of another tenant', async () => {
     await stage.put('private', account('private'));
     const stranger = await stage.gateway.as({ tenantId: 'other' });
     expect((await stranger.call(listEnrolmentRules)).rules).toEqual([]);

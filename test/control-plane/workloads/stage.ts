@@ -19,7 +19,7 @@ export interface WorkloadStage {
   readonly gateway: Gateway;
   readonly issuer: OidcIssuer;
   readonly agentId: string;
-  /** The body of a rule for the billing pod. */
+  /** Returns the body of an enrolment rule for the billing pod. */
   rule(more?: object): RuleBody;
   put(name: string, more?: object, client?: Client): Promise<RuleAnswer>;
   remove(name: string): Promise<number>;
@@ -39,10 +39,10 @@ interface RuleBody {
 type RuleAnswer = Awaited<ReturnType<typeof putRule>>;
 
 interface StageOptions {
-  /** Further members of the issuer's setting. */
+  /** Returns further members of the issuer's entry in SALLYPORT_OIDC_ISSUERS. */
   readonly setting?: (issuer: OidcIssuer) => object;
   readonly env?: Readonly<Record<string, string>>;
-  /** Default: a database of its own. */
+  /** Default: a new Postgres database. */
   readonly databaseUrl?: 'embedded';
 }
 
@@ -99,7 +99,7 @@ export async function podKeys(): Promise<PodKeys> {
   return { signing: generateSigningKey(), encryptionX: (await exportJWK(publicKey)).x ?? '' };
 }
 
-/** The proof of a key for a token. */
+/** Signs the hash of a token and the encryption key, which proves possession of the signing key. */
 export function proofOf({ signing, encryptionX }: PodKeys, token: string, more: object = {}) {
   const claims = {
     aud: sidecarTokenAudience,

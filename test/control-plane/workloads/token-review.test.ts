@@ -8,7 +8,7 @@ import { startWorkloadStage, type WorkloadStage } from './stage.ts';
 const path = '/apis/authentication.k8s.io/v1/tokenreviews';
 
 let stage: WorkloadStage;
-/** Uids of the pods that exist, as the API server knows them. */
+/** The uids of the pods that exist according to the simulated API server. */
 const pods = new Set<string>([billingPod.uid]);
 beforeAll(async () => {
   stage = await startWorkloadStage({
@@ -29,7 +29,7 @@ interface Status {
   readonly [field: string]: unknown;
 }
 
-/** The API server's review; `change` alters its status. */
+/** Makes the issuer review tokens as the API server does; `change` alters the status that it returns. */
 function review(change: (status: Status) => Status = (status) => status): void {
   stage.issuer.behave(path, (req, res, body) => {
     const { spec, kind, apiVersion } = JSON.parse(body) as {
@@ -100,7 +100,7 @@ describe('an issuer with a token review', () => {
     ['no status', 201, '{"kind":"TokenReview"}'],
     ['a redirect', 302, ''],
   ])(
-    'refuses, and can be asked again, if the review is answered with %s',
+    'refuses an enrolment with a retryable error if the response to the review is %s',
     async (_what, status, body) => {
       stage.issuer.behave(path, (_req, res) => res.writeHead(status, { location: '/x' }).end(body));
       const error = await refusalOf(enrol());
@@ -109,7 +109,7 @@ describe('an issuer with a token review', () => {
     },
   );
 
-  it('does not review a token whose signature is not valid', async () => {
+  it('sends no review for a token with an invalid signature', async () => {
     const before = stage.issuer.asked.length;
     const [head, body] = (await stage.issuer.token()).split('.');
     const forged = `${head}.${body}.${Buffer.alloc(256).toString('base64url')}`;
