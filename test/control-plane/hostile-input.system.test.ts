@@ -119,7 +119,7 @@ function parametersOf({ params, query }: AnyOperation): ((text: string) => Hosti
     ...(query === undefined ? [] : namesOf(query)).map((name: string) => (text: string) => ({
       query: { [name]: text },
     })),
-    // An unknown name, which a parser might assign to an object.
+    // A parameter that no operation declares, with a name that a parser might confuse with `__proto__`.
     (text) => ({ query: { __proto__x: text } }),
   ];
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { type Gateway, rule, startGateway } from '../../support/control-plane/gateway.ts';
 
-it.each(['dev', 'prod'] as const)('policies see the configured environment: %s', async (set) => {
+it.each(['dev', 'prod'] as const)('policies use the configured environment: %s', async (set) => {
   const gateway: Gateway = await startGateway({ env: { SALLYPORT_ENVIRONMENT: set } });
   try {
     const when = { all: [{ path: 'environment', operator: '==', value: 'dev' }] };

@@ -173,7 +173,7 @@ describe('the mode of an execute request', () => {
     });
   });
 
-  it('monitor does not block a denied action, but the response reports the denial', async () => {
+  it('permits a denied action if the tenant’s mode is monitor; the response reports the denial', async () => {
     await tenantMode('monitor');
     await expectSent(1, async () => {
       const answered = await run({ tool: 'shell' });

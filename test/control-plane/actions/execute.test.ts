@@ -143,9 +143,7 @@ describe('the upstream’s response', () => {
   );
 });
 
-/**
- * The expected result if JSON parsers may read the body as different values: the body is returned as text.
- */
+/** Returns the result for a body that JSON parsers may read differently: the body is returned as text. */
 function textOf(bytes: number) {
   return { body_format: 'text', body_bytes: bytes };
 }

@@ -39,8 +39,8 @@ beforeAll(async () => {
 afterAll(() => gateway?.close(), 60_000);
 
 /**
- * Returns the signing key of the claimed tenant, because a passport with another signature is rejected
- * earlier.
+ * Returns the signing key of the tenant in the claims. A passport that another key signed would be rejected
+ * before the check that the vector tests.
  */
 async function keyOf(tenantId: string) {
   const { db, signingKeys } = gateway.services;

@@ -210,7 +210,7 @@ describe('the agent operations', () => {
     await set(id, true, developer);
     const olga = await gateway.as({ role: 'owner', principal: 'olga' });
     expect(await set(id, true, olga)).toMatchObject({ disabled_by: 'olga' });
-    // A later request by a developer does not replace the stored owner either.
+    // A developer's later request does not replace the owner in `disabled_by`.
     expect(await set(id, true, developer)).toMatchObject({ disabled_by: 'olga' });
     const error = await refusalOf(set(id, false, developer));
     expect(error.code).toBe('agent.disabled_by_higher_role');

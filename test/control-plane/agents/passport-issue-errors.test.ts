@@ -110,7 +110,7 @@ describe('the error of a failed passport issue', () => {
     expect([await passports(), await issuedEvents()]).toEqual([0, 0]);
   });
 
-  it('is passport.persist_failed if the passport’s event cannot be stored; the passport is then not stored either', async () => {
+  it('is passport.persist_failed if the passport’s event cannot be stored; in this case, no passport is stored', async () => {
     await faults.unwritable('event_outbox');
     expectFailure(await issue(), 'passport.persist_failed');
     expect(await passports()).toBe(0);

@@ -107,7 +107,7 @@ describe('a renewed passport', () => {
         token = made.token;
       } else if (hour === 11) {
         const made = answer as Awaited<ReturnType<typeof renew>>;
-        // Twelve hours minus 12 × 3500 seconds remain.
+        // The earlier renewals used 12 × 3500 seconds of the twelve hours.
         expect(made.claims.exp - made.claims.iat).toBeLessThanOrEqual(1200);
         token = made.token;
         clock.advance(1_196_000 - 3_500_000);

@@ -187,7 +187,7 @@ describe('a service account', () => {
     expect(answer.status).toBe(401);
   });
 
-  it('can be created only for a registered agent; a key that is bound to an agent can create it only for this agent', async () => {
+  it('can be created only for a registered agent, and with a key that is bound to an agent only for this agent', async () => {
     expect((await refusalOf(mint({ agent_id: 2_147_483_647, name: 'x' }))).code).toBe(
       'agent.not_found',
     );

@@ -159,7 +159,7 @@ describe('the right to decide an approval', () => {
     },
   );
 
-  it('is denied to the requesting agent, identified by its id, by its name as a principal, or by a key bound to the agent', async () => {
+  it('is denied to the requesting agent, with its id or `agent:<id>` as the principal, or with a key bound to it', async () => {
     const { id } = await desk.request();
     const { api } = desk.gateway;
     const keys = await Promise.all([

@@ -103,7 +103,7 @@ describe('the requester of an action', () => {
     expect((await decide(theirs, bob)).status).toBe('approved');
   });
 
-  it('cannot be removed from the approval’s row in the database', async () => {
+  it('cannot decide even after the requester was removed from the approval’s row in the database', async () => {
     const dora = await api.client({ role: 'admin', principal: 'dora' });
     const id = await ask(dora);
     await services.pool.query(`update approval set requested_by = '{}' where id = $1`, [id]);
@@ -129,7 +129,7 @@ describe('a person with several keys', () => {
     expect((await decide(id, bob)).status).toBe('approved');
   });
 
-  it('has only one vote, even with keys that are older than the recording of key creators', async () => {
+  it('has only one vote, even with keys from the time when key creators were not yet recorded', async () => {
     await api.key({ role: 'owner', principal: 'root' });
     const key = await api.key({ role: 'owner', principal: 'older' });
     await services.db.apiKey.updateMany({

@@ -126,7 +126,7 @@ describe('bindings that cover the same calls', () => {
     }
   });
 
-  it('are refused, except for one of them, if they are stored concurrently', async () => {
+  it('are refused, except for exactly one, if they are stored concurrently', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => put('race', `b${index}`, http())),
     );

@@ -3,7 +3,7 @@ import { sha256 } from '../../../shared/crypto/hash.ts';
 import { canonicalJson } from '../../../shared/crypto/jcs.ts';
 
 const day = 86_400_000;
-/** Changes a member of the text of the newest decision on a tool, and adapts its hash. */
+/** Returns SQL that replaces text in the newest decision on a tool, but not the hash of the decision. */
 export const rewrite = (tool: string, from: string, to: string) =>
   `update evidence_row set canonical = replace(canonical, '${from}', '${to}')
     where tenant_id = 'default' and position =
@@ -26,7 +26,7 @@ const row = (control: ControlId, reason: ControlReason, how: string, sql: Damage
 const another = JSON.stringify({ id: 'p1', version: 1, rules: [] });
 const hashOfAnother = sha256(canonicalJson(JSON.parse(another)));
 
-/** One way to cause each reason; `ago` returns a time in the past. */
+/** Returns one way to cause each reason; `ago` returns a time in the past. */
 export const damagesOf = (ago: (ms: number) => string): readonly Damage[] => [
   row('CC-1', 'policies_unreadable', 'a published policy was changed', () => [
     `update policy set definition = '${another}'`,

@@ -30,7 +30,7 @@ const others = [
   'api_key',
 ];
 
-/** Returns the tables that the statements may change, and the tables that record the damage to a ledger. */
+/** Returns the tables to restore: those that the statements name, and those that record ledger damage. */
 function tablesIn(statements: readonly string[]): readonly string[] {
   const isLedger = changesLedger(statements);
   const told = isLedger ? ['evidence_verification', 'delivery'] : [];
@@ -43,7 +43,7 @@ function tablesIn(statements: readonly string[]): readonly string[] {
 const changesLedger = (statements: readonly string[]) =>
   statements.some((sql) => sql.includes('evidence_row'));
 
-/** Sealing continues in the meantime, so only the existing rows of the ledger are restored. */
+/** Restores only the ledger rows from before the damage; rows that were sealed since then remain. */
 const ledgerBack = [
   `delete from evidence_row as row using before_ledger as before
     where row.tenant_id = before.tenant_id and row.position = before.position`,
@@ -90,7 +90,7 @@ export async function complianceStage() {
       if (found === undefined) throw new Error(`no ${id} in the report`);
       return found;
     },
-    /** Runs SQL as the owner of the database, runs the callback, and restores all tables. */
+    /** Runs SQL as the owner of the database, runs the callback, and then undoes the damage. */
     damaged: async <Result>(
       statements: readonly string[],
       look: () => Promise<Result>,

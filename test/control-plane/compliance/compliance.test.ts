@@ -42,7 +42,7 @@ async function whileMonitoring<Result>(look: () => Promise<Result>): Promise<Res
   }
 }
 
-/** Reasons that the tests below cause without a row in `damagesOf`. */
+/** Reasons that have no row in `damagesOf`, because other tests below cause them. */
 const elsewhere: readonly ControlReason[] = [
   'mode_not_enforcing',
   'insufficient_evidence',
@@ -177,7 +177,7 @@ describe('the compliance controls', () => {
     expect(status).toBe('fail');
     const silent = controls.filter((one) => !reasonsOf(one).includes('insufficient_evidence'));
     expect(silent.map(({ id }) => id)).toEqual(['CC-4']);
-    // The tenant `keyless` does not exist, because the publisher creates the keys of each existing tenant.
+    // No tenant `keyless` is stored, because the publisher would create its keys.
     const keyless = (await complianceReport(services, 'keyless')).controls;
     const found = keyless.find(({ id }) => id === 'CC-4')?.findings ?? [];
     expect(reasonsOf({ findings: found })).toEqual(['insufficient_evidence']);
@@ -195,7 +195,7 @@ describe('the compliance controls', () => {
   });
 });
 
-describe('a ledger that is too long to be verified at once', () => {
+describe('a ledger that is too long for a report to verify completely', () => {
   const state = async () => {
     const { findings, evidence } = await ledgerState(stage.gateway.services, 'default', 3);
     return { reasons: findings.map(({ reason }) => reason), evidence };
@@ -213,7 +213,7 @@ describe('a ledger that is too long to be verified at once', () => {
     expect((await state()).reasons).toEqual([]);
   });
 
-  it('is reported as stale if too many events were sealed since the last verification, or if the last complete verification is too old', async () => {
+  it('is reported as stale after too many unverified events, or if the last complete verification is too old', async () => {
     const { services } = stage.gateway;
     await verifyChain(services, 'default');
     for (let asked = 0; asked < 5; asked++) await stage.ask();

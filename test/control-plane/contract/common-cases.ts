@@ -63,7 +63,7 @@ function keyCases({ auth, permission }: AnyOperation): readonly Case[] {
 }
 
 const atOnce = 40;
-/** At most this number of requests is sent; the rest of a larger budget is counted directly on the bus. */
+/** The maximum number of requests that are sent; the rest of a larger budget is used up on the bus. */
 const sentMax = 40;
 
 /** Sends requests until the budget is exhausted; returns the response to the next request. */

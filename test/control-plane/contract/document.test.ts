@@ -4,7 +4,7 @@ import type { Services } from '../../../control-plane/core/services.ts';
 import { allRoutes } from '../../../control-plane/routes.ts';
 import { openApiDocument } from '../../../shared/contract/base/openapi.ts';
 
-/** Checks every field of every request body, so that new operations are included. */
+/** Checks every field of all request bodies and parameters, including those of new operations. */
 
 interface Schema {
   readonly $ref?: string;
@@ -141,7 +141,7 @@ const requests = operations.flatMap(({ operationId, parameters = [], requestBody
 ]);
 
 describe('the request schema', () => {
-  it.each(requests)('of the part "%s" is closed and bounded in every field', (at, schema) => {
+  it.each(requests)('of the part "%s" permits only known, bounded fields', (at, schema) => {
     const problems = [...within(schema, at)].flatMap(([place, one]) => problemOf(place, one) ?? []);
     const where = [...within(schema, at)].filter(([place, one]) => problemOf(place, one));
     expect(where.map(([place]) => place).map((place, n) => `${place} ${problems[n]}`)).toEqual([]);

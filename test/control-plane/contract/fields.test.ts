@@ -25,7 +25,7 @@ const issueBody = () => ({
   ttl_seconds: 60,
 });
 
-/** A body of each operation of contract 4.1 and 4.4 with every field that the contract names. */
+/** For each operation of contract sections 4.1 and 4.4: the required fields, and a body with all fields. */
 const bodies = {
   '/v1/actions/preflight': [
     ['tool', 'resource', 'agent_id', 'user_id'],

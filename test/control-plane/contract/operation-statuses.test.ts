@@ -122,7 +122,7 @@ describe.each(contractRows.map((row) => [row.name, row] as const))('%s', (_name,
   );
 });
 
-/** Expects the form that the operation declares, without other fields. */
+/** Expects the content type and the fields that the operation declares, and no other fields. */
 function expectSuccess(answer: Answer, { success }: AnyOperation): void {
   const type = success.contentType ?? 'application/json; charset=utf-8';
   expect(answer.headers.get('content-type')).toBe(type);
@@ -133,9 +133,7 @@ function expectSuccess(answer: Answer, { success }: AnyOperation): void {
 }
 
 const decisionFields = ['decision', 'chain_id', 'evidence_event_id', 'mode', 'enforced'];
-/**
- * The details that an error may have, by its reason: the permission, the position in the policy, the plan.
- */
+/** For each reason, the additional fields that its error may have. */
 const detailsOf: Readonly<Record<string, readonly string[]>> = {
   'auth.insufficient_permission': ['scope'],
   'auth.gateway_scope_required': ['scope'],

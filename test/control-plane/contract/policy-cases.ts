@@ -6,7 +6,7 @@ const broken = { id: 'broken', version: 1, rules: [{ name: 'x', decision: 'maybe
 const noId = 2_147_483_647;
 const everything = ['?lifecycle=draft', '?lifecycle=published', ''];
 
-/** Creates a policy, which is published or not, and sends the request for this policy. */
+/** Returns a function that creates a policy, as a draft or published, and sends the request for it. */
 const of =
   (
     publish: boolean,

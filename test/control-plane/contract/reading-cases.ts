@@ -36,7 +36,7 @@ export const readingCases: Cases = {
   'POST /v1/evidence/events': [
     succeeds(200, (ask) => ask({ body })),
     ...refusesBodies({ ...body, type: 'decision' }, { ...body, data: undefined }),
-    // This body is within the limit, but its canonical form is not, because it contains each number in full.
+    // This body is within the limit. Its canonical form, which writes each number in full, is not.
     yields(400, 'evidence.event_invalid', (ask) =>
       ask({ body: `{"type":"custom.note","data":{"n":[${expanding}1],"text":"${padding}"}}` }),
     ),
@@ -46,7 +46,7 @@ export const readingCases: Cases = {
     failsToWrite('evidence_row', 'evidence.seal_failed', (ask) => ask({ body })),
   ],
   'GET /v1/evidence/stream': [
-    // While the process shuts down, a stream begins and ends at once.
+    // A stream that begins while the process shuts down ends immediately.
     succeeds(200, async (ask, { services }) => {
       await services.feed.close();
       return ask();

@@ -134,7 +134,7 @@ function passportsOf({ services }: Gateway, { post }: Requests, agentId: string)
       ...more,
     }),
     /**
-     * Signs a passport with any terms that was never issued; a forged one is signed with an unrelated key.
+     * Signs a passport that was never issued, with any terms. A forged one is signed with an unrelated key.
      */
     signed: async (more: object = {}, forged = false) => {
       const claims = buildClaims({
@@ -163,8 +163,8 @@ function passportsOf({ services }: Gateway, { post }: Requests, agentId: string)
 }
 
 /**
- * Until the faults are repaired, the signing key for this purpose cannot be opened, because its secret was
- * sealed for another row.
+ * Copies the sealed secret of the active signing key to a new row, where it cannot be opened, and activates
+ * this row until the faults are repaired.
  */
 async function sealSigningKeyElsewhere(
   { services }: Gateway,

@@ -129,7 +129,7 @@ describe('a stored credential', () => {
     expect(await credentialsOfAgent(services, 't1', payer)).toEqual([]);
   });
 
-  it('changes the section of the sidecars that lose it when its bound tools change', async () => {
+  it('changes the section of a sidecar that no longer gets it after its bound tools changed', async () => {
     const { id } = await services.db.agent.create({
       data: { tenantId: 't6', name: 'payer', capabilities: ['payments.refund'] },
     });

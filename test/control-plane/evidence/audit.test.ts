@@ -103,7 +103,7 @@ describe('the audit trail', () => {
     expect(await at({ reason_code: 'r' })).toEqual([4]);
   });
 
-  it('reports the length of each chain on the page, and that each chain is intact', async () => {
+  it('reports the length of each chain that occurs on the page, and that these chains are intact', async () => {
     const { list } = await aLedger([
       ...Array.from({ length: 12 }, () => change()),
       change({ chain_id: 'keys:api' }),

@@ -263,7 +263,7 @@ describe('erasing the arguments of all calls', () => {
     await verified();
   });
 
-  it('of one user also erases the user’s address and, once an approval is closed, the arguments that its deciders could see', async () => {
+  it('of one user also erases the user’s address, and the arguments that closed approvals showed to deciders', async () => {
     const { db, clock } = stage.gateway.services;
     await owner.call(putUser, {
       params: { id: 'shown' },

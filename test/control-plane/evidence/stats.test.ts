@@ -176,7 +176,7 @@ describe('the evidence statistics', () => {
   );
 });
 
-/** The slow reference implementation. */
+/** Computes the statistics event by event, as a slow reference implementation. */
 function countOneByOne(
   events: readonly EvidenceEvent[],
   group_by: string,

@@ -194,8 +194,8 @@ describe('the event stream', () => {
   it('neither skips nor repeats events for clients that reconnect while thousands are sealed', async () => {
     const { tenantId, follow, seal } = await aTenant();
     await seal(1);
-    // This instance acts as another process: followers here learn of its events only when this process seals
-    // one.
+    // The second instance acts as another process. Followers at the first instance learn of its events only
+    // when the first instance seals an event.
     const { masterKey } = services;
     const second = await testServices({ databaseUrl: database.url, feed, masterKey });
     const sealed: string[] = [];
@@ -223,7 +223,7 @@ describe('the event stream', () => {
     })();
     await Promise.all([write(services, 80), write(second, 80)]);
     await second.close();
-    // The last event is sealed by this process, which wakes its followers.
+    // The first instance seals the last event, which wakes its followers.
     sealed.push(...(await seal(1)));
     isOver = true;
     await restless;
@@ -322,7 +322,7 @@ describe('a connection to the event stream', () => {
     expect(follower.end).toBe('ended');
   });
 
-  it('delays no other client if its own client does not read, and still loses no event', async () => {
+  it('does not delay other clients if its client stops reading, and still delivers every event', async () => {
     const { follow, seal } = await aTenant();
     const slow = await follow();
     const quick = await follow();

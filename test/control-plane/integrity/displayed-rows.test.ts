@@ -94,7 +94,7 @@ const shown: readonly Shown[] = [
 describe('a row that was forged in the database is absent from every list and every single read:', () => {
   it.each(shown)('$table', async ({ table, change, id: column, list, one }) => {
     const { pool } = stage.gateway.services;
-    // The caller's own key must remain valid.
+    // The caller's own key must remain valid, so only keys of approvers are forged.
     const others = table === 'api_key' ? `and role = 'approver'` : '';
     const { rows } = await pool.query<{ id: string }>(
       `select ${column}::text as id from ${table} where tenant_id = 'default' ${others}

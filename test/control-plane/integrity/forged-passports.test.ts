@@ -37,7 +37,7 @@ describe('a passport is not renewed if its row was changed directly in the datab
     await until(async () => (await incidentsOf(services, 'default', forgery)).length === 1);
   });
 
-  it('a different kind of passport', async () => {
+  it('the kind of the passport', async () => {
     const { token, claims } = await issue();
     const turn = (kind: string) =>
       services.pool.query('update passport set kind = $1 where jti = $2', [kind, claims.jti]);
@@ -71,7 +71,7 @@ describe('a forged lease row', () => {
     await database.drop();
   });
 
-  it('is not signed if its date is in the future; a valid lease can still be issued', async () => {
+  it('is not published if its date is in the future; the sidecar gets a new, valid lease instead', async () => {
     const stage = await sectionStage(store);
     const lease = async () => passportOf(stage, (await ownSection(stage)).body.lease);
     await stage.running.round();

@@ -19,10 +19,7 @@ afterAll(() => stage.gateway.close());
 
 const refused = '403 integrity.forged_row';
 
-/**
- * Expects that both responses are refused because of the row, and that the ledger records the row
- * once.
- */
+/** Expects that both requests are refused because of the forged row, and that the ledger records it once. */
 async function expectRefused(forgery: Parameters<typeof forge>[1]): Promise<void> {
   const before = await forgery.ask();
   expect(before.join(' ')).not.toContain('integrity');

@@ -53,9 +53,8 @@ export async function startForgeryStage() {
 export type ForgeryStage = Awaited<ReturnType<typeof startForgeryStage>>;
 
 /**
- * Runs SQL as an attacker with the database's owner role would, with triggers disabled; sends the
- * request twice; then restores the table. Returns the responses, and the ledger's incidents about
- * the row.
+ * Runs SQL as the database's owner with triggers disabled, as an attacker could; sends the request twice;
+ * then restores the table. Returns the responses, and the ledger's incidents about the row.
  */
 export async function forge(
   { services }: ForgeryStage,

@@ -45,7 +45,7 @@ async function swept(tables: readonly string[], ...statements: readonly string[]
 }
 const closed = { during: 'integrity.forged_row', after: 'test.allow' };
 
-/** An outbox row as an attacker writes it: a whole event without its MAC. */
+/** Returns SQL that inserts an outbox row as an attacker could: a complete event without its MAC. */
 function forgedRemoval(name: string, id: string = newId('ev', Date.now())): string {
   const event = {
     id,
@@ -199,8 +199,7 @@ describe('a kill switch that is deactivated directly in the database', () => {
       const { pool } = gateway.services;
       for (const isKnown of [false, true]) {
         const id = await arm();
-        // The process either knows the switch from a sweep, or reads it from the ledger because no sweep ran
-        // since.
+        // Either the process knows the switch from a sweep, or it reads the switch from the ledger.
         if (isKnown) await sweepRows(gateway.services);
         expect(await decide()).toBe('runtime.kill_switch');
         await pool.query('create table kept as table kill_switch');

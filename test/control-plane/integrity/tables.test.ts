@@ -6,9 +6,7 @@ import { signedTables } from '../../../control-plane/platform/store/signed-colum
 const root = resolve(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(resolve(root, path), 'utf8');
 
-/**
- * The rows of the table in the README: the database tables that each row names, and what it says about them.
- */
+/** The rows of the README's table: the database tables in its first column, and the texts in the others. */
 const documented = read('control-plane/integrity/README.md')
   .split('\n')
   .filter((line) => line.startsWith('| `'))

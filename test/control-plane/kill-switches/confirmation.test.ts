@@ -104,7 +104,7 @@ describe('the confirmation of a kill switch by sidecars', () => {
     expect(await versionInForce()).toBeGreaterThan(before);
   });
 
-  it('is evaluated again if the request is repeated with its idempotency key, whatever its waiting time', async () => {
+  it('is evaluated again if the request is repeated with its idempotency key, even with another `wait_ms`', async () => {
     const id = await sidecar({ seenAgoMs: 0, version: 0 });
     const first = await arm({ idempotency_key: 'k', wait_ms: 0 });
     expect(ids(first.body?.missing)).toEqual([id]);

@@ -44,7 +44,7 @@ export class PublisherStage {
   static async open(): Promise<PublisherStage> {
     const redis = await startRedis();
     const attacker = new Redis(redis.url);
-    // The server is stopped in some tests; its clients reconnect by themselves.
+    // Some tests stop the Redis server. Its clients then report errors and reconnect by themselves.
     attacker.on('error', () => {});
     const database = await freshDatabase();
     const store = await openTestStore(database.url);

@@ -58,7 +58,7 @@ describe('several concurrent publishers', () => {
     const reading = new Promise<void>((resolve) => {
       reached = resolve;
     });
-    // The slow publisher is paused after it compared the versions and before it writes the section.
+    // The slow publisher pauses after comparing the versions and before writing the section.
     const stalled: Bus = Object.assign(Object.create(stage.bus), {
       read: (...args: Parameters<Bus['read']>) => stage.bus.read(...args),
       load: (...args: Parameters<Bus['load']>) => stage.bus.load(...args),

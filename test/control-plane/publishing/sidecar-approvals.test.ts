@@ -51,7 +51,7 @@ describe('an approval in the section of its sidecar', () => {
     readonly sealed?: boolean;
   }
 
-  /** Stores an approval and, in the ledger, its decision. */
+  /** Stores an approval, and records its decision in the ledger. */
   async function approval(wanted: Wanted, tx: Transaction | Store['db'] = store.db) {
     nextId += 1;
     const { tenantId } = stage.world;

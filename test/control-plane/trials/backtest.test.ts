@@ -22,7 +22,7 @@ const asPublished = [
 ];
 
 let from = 0;
-/** Advances the clock, so that later events are distinguishable from earlier ones. */
+/** Advances the clock and returns its time, so that a test can select the events from this time on. */
 function now(): string {
   stage.gateway.services.clock.advance(1_000);
   from = stage.gateway.services.clock.now();

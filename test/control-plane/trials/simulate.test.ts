@@ -49,8 +49,8 @@ async function everythingPublished(): Promise<void> {
 }
 
 /**
- * Returns the number and a digest of the rows of each table, and the keys on the bus without the request
- * budgets, which every request changes.
+ * Returns the number and a digest of the rows of each table, and the keys on the bus. It omits the request
+ * budgets on the bus, because every request changes them.
  */
 async function everythingStored(): Promise<Record<string, unknown>> {
   const { pool } = stage.gateway.services;

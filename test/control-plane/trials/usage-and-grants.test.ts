@@ -25,7 +25,7 @@ async function one(body: object) {
 const backtest = (body: object) =>
   stage.gateway.owner.call(backtestPolicy, { body: body as never });
 
-/** Advances the clock, so that later events are distinguishable from earlier ones. */
+/** Advances the clock and returns its time, so that a test can select the events from this time on. */
 function now(): string {
   const { clock } = stage.gateway.services;
   clock.advance(1_000);

@@ -14,11 +14,11 @@ import { freshDatabase } from '../../../support/programs/postgres.ts';
 
 const rows = 24_000;
 const limit = 101;
-/** The rows of one page, and the rows that a binary search reads. */
+/** Sufficient for the rows of one page and the rows that a binary search reads. */
 const touchedMax = 400;
-/** The search finds the start of a time range to within a batch of 500 rows. */
+/** Higher, because the search finds the start of a time range only to within a batch of 500 rows. */
 const touchedFromMax = 800;
-/** A narrow time range is read completely. */
+/** Higher, because a narrow time range is read completely. */
 const touchedByTimeMax = 1_600;
 
 let database: Awaited<ReturnType<typeof freshDatabase>>;

@@ -127,7 +127,7 @@ describe('a webhook with `checkpoints: true`', () => {
       });
       await checkpointNow(services, tenantId);
       await client.call(putWebhook, { body: { url, checkpoints: true } });
-      // Omitted settings are unchanged.
+      // Settings that a request omits remain unchanged.
       expect(await client.call(putWebhook, { body: { url } })).toMatchObject({ checkpoints: true });
       const made = await checkpointNow(services, tenantId);
       await checkpointNow(services, tenantId);

@@ -8,8 +8,8 @@ import { type TestServices, testServices } from '../../../support/control-plane/
 import { anEvent, tamper } from '../../../support/ledger/ledger.ts';
 import { freshDatabase } from '../../../support/programs/postgres.ts';
 
-// These tests make changes that the owner of the database could make between two checkpoints, with triggers
-// disabled.
+// These tests disable triggers and change the database between two checkpoints, as the owner of the database
+// could.
 
 let services: TestServices;
 let database: Awaited<ReturnType<typeof freshDatabase>>;

@@ -43,9 +43,7 @@ async function grow(tenantId: string, events: number): Promise<void> {
   await services.ledger.sealAll(tenantId, batch);
 }
 
-/**
- * Returns the same services, and counters of the queries that they execute and of the rows that they read.
- */
+/** Returns the services with counters of the queries that they execute and of the rows that they read. */
 function counting() {
   const taken = { rows: 0, queries: 0 };
   const pool = new Proxy(services.pool, {

@@ -111,7 +111,7 @@ describe('a rollback of the ledger', () => {
     expect(await told('evidence.rolled_back')).toEqual({ events: 2, messages: 2 });
   });
 
-  it('is stored in the verification state again if it was lost from this state after the event was sealed', async () => {
+  it('is stored in the verification state again if this state lost it after the event was sealed', async () => {
     const { services } = gateway;
     await lose();
     await changeVerification(services, tenantId, (state) => ({ ...state, lostPosition: 0 }));

@@ -146,7 +146,7 @@ describe.each(
     const path = `/api${operation.path.replaceAll(/\{\w+\}/g, '1')}`;
     for (const [role, binding, granted] of grants) {
       const key = keys.get(`${role} ${binding}`) ?? '';
-      // An authorised caller is refused later, because the query is invalid, so that nothing is executed.
+      // The invalid query causes the refusal of authorised callers, too, so that nothing is executed.
       const answer = await api.send(operation.method, `${path}?stumble=1`, { key });
       const isGranted = granted.has(permission ?? '');
       expect([role, binding, answer.status, answer.body?.reason_code]).toEqual([

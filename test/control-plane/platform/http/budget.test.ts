@@ -100,7 +100,7 @@ describe('request budgets', () => {
     expect(await refusals(1, charge)).toEqual(['ok']);
     await chargeTime(10.1);
     await chargeTime(49);
-    // Of 40 requests, two requests, one slice and four slices consumed seven; thirty-three are left.
+    // The budget is 40. Two requests, one slice and four slices consumed seven, so thirty-three are left.
     expect(await refusals(34, charge)).toEqual([...Array(33).fill('ok'), 'rate_limited']);
   });
 

@@ -10,7 +10,7 @@ interface Line {
 
 const boundless = { tenant: 1e6, control: 1e6, sidecar: 1e6, address: 1e6 };
 
-/** Starts an API with the probe routes. It keeps its log lines, and tests set the failures. */
+/** Starts an API with the probe routes; returns its log lines, and `probe`, where tests set failures. */
 export async function startProbeApi(requestsPerMinute = boundless, unknownKeysPerMinute = 1e6) {
   const lines: Line[] = [];
   const record = (level: keyof Log) => (fields: object) => {

@@ -24,7 +24,7 @@ const candidates = Array.from({ length: count }, (_, at) => ({
   ],
 }));
 
-/** A clock on which a time slice has passed at every reading, so that each pause yields once. */
+/** Returns a clock that advances by a time slice at every reading, so that each pause yields once. */
 function hurriedClock() {
   let ms = 0;
   return {

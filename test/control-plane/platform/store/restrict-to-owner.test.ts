@@ -21,7 +21,7 @@ function openTo(path: string): readonly string[] {
   return ['.', ...names].filter((name) => (fs.lstatSync(join(path, name)).mode & 0o077) !== 0);
 }
 
-/** Gives all files the modes of a permissive umask, as `mkdir -m 777` and `cp` do. */
+/** Gives all files and folders mode 0777, as `mkdir -m 777` and `cp` can do. */
 function openUp(path: string): void {
   for (const name of fs.readdirSync(path, { recursive: true, encoding: 'utf8' })) {
     fs.chmodSync(join(path, name), 0o777);

@@ -23,7 +23,7 @@ beforeEach(async () => {
 const names = async () =>
   (await store.db.tenant.findMany({ orderBy: { id: 'asc' } })).map(({ name }) => name);
 
-/** Returns a function that releases its callers when the second one has arrived. */
+/** Returns a function that makes its first caller wait for a second caller. */
 function meetingPoint() {
   let arrived = 0;
   const { promise, resolve } = Promise.withResolvers<void>();

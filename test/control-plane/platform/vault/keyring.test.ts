@@ -177,7 +177,7 @@ describe('a rotation of the master key', () => {
     );
   });
 
-  it('does not block a concurrent writer, whose row is encrypted under the new key after the writer’s transaction', async () => {
+  it('does not block a concurrent writer; the row is encrypted under the new key after the writer’s transaction', async () => {
     await seedEverything(await world.open(under(first)));
     const writer = new pg.Client({ connectionString: world.url });
     await writer.connect();
@@ -221,7 +221,7 @@ describe('a rotation of the master key', () => {
     });
   });
 
-  it('names each awaited control plane once', async () => {
+  it('reports each control plane that it waits for only once', async () => {
     const { pool } = world.store;
     const old = await holdKeys(await world.open(under(first)), { pool, log: silentLog });
     const steps: string[] = [];
