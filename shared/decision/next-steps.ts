@@ -103,7 +103,7 @@ const steps: Partial<Record<ErrorCode, readonly string[]>> = {
     'No policy allows this action. Choose one that a policy allows, or ask the operator for a rule that covers this tool and resource.',
   ],
   'approval.invalid': [
-    'Ask for approval of exactly this action: send it without the approval-bound passport.',
+    'Send this call without the passport that is bound to the approval; this requests an approval of exactly this call.',
   ],
   'approval.denied': [
     'Do not repeat the call: a human denied exactly this action. Change it to address the objection, or ask the user how to continue.',

@@ -14,7 +14,7 @@ export const isolationErrorKinds = {
       'Use `sallyport run` without `--isolated`, or run the agent in a Linux container or VM.',
   },
   'run.isolation_root': {
-    text: 'The command would run as root, whom namespaces do not keep from the files of the system.',
+    text: 'The command would run as root, and namespaces do not stop root from changing files of the system.',
     nextStep: 'Run Sallyport and the command as a user without privileges.',
   },
   'run.isolation_tool_missing': {

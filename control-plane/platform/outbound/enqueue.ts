@@ -51,7 +51,7 @@ export function messageText(
   return JSON.stringify({ type, timestamp: now.toISOString(), data });
 }
 
-/** Returns the place to which the encryption binds the payload of a delivery. */
+/** Returns the context to which the encryption binds the payload of a delivery. */
 export function payloadPlace(tenantId: string, id: string): SealedPlace {
   return { tenantId, purpose: 'delivery', id, version: 1 };
 }

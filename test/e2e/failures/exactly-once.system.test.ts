@@ -22,7 +22,7 @@ const refusedFor = ['pay.large', 'approval.used', 'approval.pending', 'approval.
 type Answer = Awaited<ReturnType<TwoOfEach['pay']>>;
 
 let amounts = 0;
-/** Returns an amount that no other call has, so that the upstream's calls with it can be counted. */
+/** Returns an amount that no other call has, so that the calls with this amount can be counted. */
 const amount = (from = 1) => {
   amounts += 1;
   return from + amounts / 1024;
@@ -232,7 +232,7 @@ describe('two sidecars and two control planes in concurrent use', () => {
     expect(used).toHaveLength(1);
   });
 
-  it('use a standing grant of N uses exactly N times in total', async () => {
+  it('spend a standing grant for N calls on exactly N calls in total', async () => {
     const uses = 20;
     const paid = amount(2_000);
     const id = await grantedCall(0, paid, { uses });

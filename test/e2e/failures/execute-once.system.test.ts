@@ -158,7 +158,7 @@ describe('a control plane that ends during execute', () => {
   });
 });
 
-it('the credential of execute appears in no log, no row and no response', async () => {
+it('the credential that execute uses appears in no log, row or response', async () => {
   stage.upstream.behave((req, res) => res.end(`you are ${req.headers.authorization}`));
   const answer = await stage.pay(1, 10);
   expect(answer.body).toMatchObject({ failure: { reason_code: 'credential.reflected' } });

@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => world?.close());
 
 let amounts = 0;
-/** Returns an amount that no other call has, so that the upstream's calls with it can be counted. */
+/** Returns an amount that no other call has, so that the calls with this amount can be counted. */
 const amount = (from = 1) => {
   amounts += 1;
   return from + amounts / 1024;

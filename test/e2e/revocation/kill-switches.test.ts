@@ -32,7 +32,7 @@ const endedByKillSwitch = (tool: string, count = 1) =>
   );
 
 describe('an armed kill switch', () => {
-  it('for a tool ends only the open calls of this tool, and each end is sealed', async () => {
+  it('for a tool ends only the open calls of this tool, and records each of them in the ledger', async () => {
     const open = await streams.openAll();
     const tools = {
       a: 'feed.a',

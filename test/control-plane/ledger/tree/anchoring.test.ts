@@ -274,7 +274,7 @@ describe('a witness', () => {
     );
   });
 
-  it('that does not know the ledger is asked again after a delay', async () => {
+  it('is asked again after a delay if it does not know the ledger', async () => {
     const tenantId = await tenantWith(2);
     const { vkey } = await checkpointNow(services, tenantId);
     const rounds = new WitnessRound(services);
