@@ -107,8 +107,8 @@ function judgeCapabilities({ tool }: Action, { point, agent }: DecisionState): F
 }
 
 /**
- * Returns the effect that claims the passport, if it must be claimed. A sidecar numbers the uses of
- * its lease, so only a presented passport needs a claim.
+ * Returns the effect that claims the passport, if it must be claimed. Only a presented passport must
+ * be: the passports of a lease have numbers, and the sidecar uses each number once.
  */
 function claimEffect({ state }: DecisionInput): Effect | undefined {
   const { passport, tool } = state;

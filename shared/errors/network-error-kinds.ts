@@ -74,7 +74,8 @@ export const networkErrorKinds = {
   },
   'network.not_redirected': {
     text: 'A connection to a test address did not reach the sidecar of this network namespace.',
-    nextStep: 'Run `sallyport network check` with NET_ADMIN to see which rules are missing or differ.',
+    nextStep:
+      'Run `sallyport network check` with NET_ADMIN to see which rules are missing or differ.',
   },
   'network.sidecar_unhealthy': {
     text: 'The sidecar accepted the redirected connection and did not report that it is alive.',
@@ -82,7 +83,8 @@ export const networkErrorKinds = {
   },
   'network.dns_not_redirected': {
     text: "A DNS query to a test address did not get the sidecar's answer.",
-    nextStep: 'Run `sallyport network check` with NET_ADMIN to see which rules are missing or differ.',
+    nextStep:
+      'Run `sallyport network check` with NET_ADMIN to see which rules are missing or differ.',
   },
 } as const satisfies Record<string, NetworkErrorKind>;
 

@@ -76,7 +76,7 @@ it.each<readonly [string, readonly Bound[], string]>([
   expect(warned).toMatchObject([{ credential_host: nearest }]);
 });
 
-it('the warning names a credential for the tool on any host if the upstream responds with 401', () => {
+it('the warning names a credential of the tool, even if it is bound to another host, if the upstream responds with 401', () => {
   const { missing, warned } = reporting([['payments.', 'api.example']]);
   missing.report(binding, { tool: 'payments.refund', status: 401 });
   expect(warned).toMatchObject([{ credential_host: 'api.example' }]);
