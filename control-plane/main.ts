@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { systemClock } from '../shared/base/clock.ts';
 import { describeFileError } from '../shared/base/file-error.ts';
+import { formatAuthority } from '../shared/base/host.ts';
 import type { Log } from '../shared/base/log.ts';
 import { programLog } from '../shared/base/program-log.ts';
 import { ignoreInsecureTls, insecureTlsIgnored, SettingsError } from '../shared/base/settings.ts';
@@ -210,7 +211,7 @@ async function deleteExpired(services: Services): Promise<void> {
 
 function originOf({ apiHost }: Config, server: { address(): AddressInfo | string | null }): string {
   const { port } = server.address() as AddressInfo;
-  return `http://${apiHost.includes(':') ? `[${apiHost}]` : apiHost}:${port}`;
+  return `http://${formatAuthority({ host: apiHost, port })}`;
 }
 
 function logFor({ logLevel }: Config): Log {

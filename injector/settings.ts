@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { formatAuthority } from '../shared/base/host.ts';
 import {
   logLevel,
   parseSettings,
@@ -82,5 +83,5 @@ function apiUrl({
       'KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are missing: the injector runs in a pod of Kubernetes.',
     );
   }
-  return `https://${host.includes(':') ? `[${host}]` : host}:${apiPort}`;
+  return `https://${formatAuthority({ host, port: Number(apiPort) })}`;
 }

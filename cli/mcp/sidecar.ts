@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { z } from 'zod';
+import { formatAuthority } from '../../shared/base/host.ts';
 import { port, SettingsError } from '../../shared/base/settings.ts';
 
 /** The settings that name the sidecar. */
@@ -32,7 +33,7 @@ export function connectSidecar(settings: z.output<typeof sidecarSettings>): Side
   const token = settings.SALLYPORT_PROXY_TOKEN;
   const agent = new Agent({ keepAlive: true });
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    url: `http://${formatAuthority({ host, port })}`,
     async send({ method, url, headers = {}, body, signal }) {
       const req = request({
         host,

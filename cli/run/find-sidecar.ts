@@ -1,6 +1,7 @@
 import { Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Config } from '../../proxy/settings/config.ts';
+import { formatAuthority } from '../../shared/base/host.ts';
 import { SettingsError } from '../../shared/base/settings.ts';
 
 /** A sidecar that is ready and accepts this caller. */
@@ -40,18 +41,18 @@ export async function findSidecar(
 ): Promise<FoundSidecar> {
   const host = hostToDial(address.proxyHost);
   const admin = { host, port: address.adminPort, setting: 'SALLYPORT_PROXY_ADMIN_PORT' };
-  assertReady(await get(admin, '/readyz'), describe(admin));
-  const caPem = certificate(await get(admin, '/ca.crt'), describe(admin));
+  assertReady(await get(admin, '/readyz'), formatAuthority(admin));
+  const caPem = certificate(await get(admin, '/ca.crt'), formatAuthority(admin));
   const proxy = { host, port: address.proxyPort, setting: 'SALLYPORT_PROXY_PORT' };
   const seen = await get(proxy, 'http://sallyport.internal/ca.crt', address.proxyToken);
   if (seen.status === 407) {
     throw new SettingsError(
-      `The proxy at ${describe(proxy)} requires another token: set SALLYPORT_PROXY_TOKEN to the sidecar's.`,
+      `The proxy at ${formatAuthority(proxy)} requires another token: set SALLYPORT_PROXY_TOKEN to the sidecar's.`,
     );
   }
-  if (certificate(seen, describe(proxy)) !== caPem) {
+  if (certificate(seen, formatAuthority(proxy)) !== caPem) {
     throw new SettingsError(
-      `${describe(proxy)} and ${describe(admin)} belong to two different sidecars: set SALLYPORT_PROXY_PORT and SALLYPORT_PROXY_ADMIN_PORT to the ports of one sidecar.`,
+      `${formatAuthority(proxy)} and ${formatAuthority(admin)} belong to two different sidecars: set SALLYPORT_PROXY_PORT and SALLYPORT_PROXY_ADMIN_PORT to the ports of one sidecar.`,
     );
   }
   await assertIdentity(proxy, address.proxyToken, wanted);
@@ -77,7 +78,7 @@ async function assertIdentity(
     const actual = memberOf(body, member);
     if (actual === undefined || actual === value) continue;
     throw new SettingsError(
-      `${setting} is ${JSON.stringify(value)}, and the sidecar at ${describe(proxy)} acts for ${JSON.stringify(actual)}: it keeps the identity that it enrolled with. Unset ${setting}, or start a sidecar for that identity and name its ports.`,
+      `${setting} is ${JSON.stringify(value)}, and the sidecar at ${formatAuthority(proxy)} acts for ${JSON.stringify(actual)}: it keeps the identity that it enrolled with. Unset ${setting}, or start a sidecar for that identity and name its ports.`,
     );
   }
 }
@@ -103,13 +104,9 @@ function hostToDial(host: string): string {
   return host === '::' ? '::1' : host;
 }
 
-function describe({ host, port }: Endpoint): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
-}
-
 function proxyUrl(proxy: Endpoint, token: string | undefined): string {
   const user = token === undefined ? '' : `sallyport:${encodeURIComponent(token)}@`;
-  return `http://${user}${describe(proxy)}`;
+  return `http://${user}${formatAuthority(proxy)}`;
 }
 
 /** The header value that clients derive from the proxy's URL. */
@@ -183,7 +180,7 @@ async function get(endpoint: Endpoint, path: string, token?: string): Promise<An
   } catch (cause) {
     const reason = (cause as NodeJS.ErrnoException).code ?? (cause as Error).message;
     throw new SettingsError(
-      `No sidecar answers at ${describe(endpoint)} (${reason}). Start one, or set SALLYPORT_PROXY_HOST and ${setting} to its address.`,
+      `No sidecar answers at ${formatAuthority(endpoint)} (${reason}). Start one, or set SALLYPORT_PROXY_HOST and ${setting} to its address.`,
       { cause },
     );
   }

@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { DiskWatch } from '../../shared/base/disk-watch.ts';
+import { formatAuthority } from '../../shared/base/host.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Guard } from '../../shared/upstream/address-guard.ts';
 import type { Closing } from '../base/closing.ts';
@@ -75,13 +76,9 @@ export async function listen(
   guard.ownPorts.add(admin.port);
   await listenTransparent(config, { ...parts, ingress });
   return {
-    proxyUrl: origin(config.proxyHost, proxy.port),
-    adminUrl: origin(config.adminHost, admin.port),
+    proxyUrl: `http://${formatAuthority({ host: config.proxyHost, port: proxy.port })}`,
+    adminUrl: `http://${formatAuthority({ host: config.adminHost, port: admin.port })}`,
   };
-}
-
-function origin(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /**
